@@ -1,0 +1,266 @@
+"""A lane: one job at a time, run on three zygotes that differ in everything a deterministic program must not depend on."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from redqueen.errors import SandboxError
+from redqueen.sandbox import wire
+from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.jobs import MAX_SOURCE, Job, Kind, Outcome, Result
+
+REPLICAS = 3
+_HASH_SEEDS = (1, 20_011, 400_009)
+_GRACE_S = 5.0  # beyond a request's wall limit, after which the zygote itself is taken for dead
+_START_S = 60.0
+_PACKAGE_ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    replica: int
+    frame: bytes
+    wall_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """How a run ended. `infrastructure`: the zygote, or a hand from outside, ended it, twice."""
+
+    state: int
+    signal: int
+    cpu_s: float
+    body: bytes
+    infrastructure: bool = False
+
+
+# ------------------------------------------------------------------------------------------------------------ the course of a job
+
+
+def conduct(job: Job) -> Generator[Request, Reply, Outcome]:
+    """The course of one job, as requests out and replies in, up to its outcome."""
+    if len(job.program) > MAX_SOURCE:
+        return _all(job, "rejected", "size: source too large")
+    try:
+        first = yield from _run(job, replica=0)
+        if not job.stable or first.kind not in ("value", "error"):
+            return first
+        for replica in range(1, REPLICAS):
+            again = yield from _run(job, replica)
+            if again.results != first.results:
+                where = next(index for index, (a, b) in enumerate(zip(first.results, again.results, strict=True)) if a != b)
+                detail = f"input {where}: {first.results[where].kind} in one process, {again.results[where].kind} in another"
+                return replace(_all(job, "unstable", detail), cpu_s=first.cpu_s + again.cpu_s, inspection=first.inspection)
+        return replace(first, steps=again.steps)
+    except UnicodeEncodeError:
+        return _all(job, "rejected", "text: not valid Unicode")
+
+
+def _run(job: Job, replica: int) -> Generator[Request, Reply, Outcome]:
+    if job.mode != "script":
+        outcome = yield from _run_once(job, job.inputs, replica)
+        return outcome
+    outcomes = []
+    for text in job.inputs:  # a process for each input
+        outcomes.append((yield from _run_once(job, (text,), replica)))
+    results = tuple(outcome.results[0] for outcome in outcomes)
+    return _summary(results, sum(outcome.cpu_s for outcome in outcomes))
+
+
+def _run_once(job: Job, inputs: tuple[str, ...], replica: int) -> Generator[Request, Reply, Outcome]:
+    """One run on one replica. The replicas take the inputs in different orders and with different memory, so that what depends on
+    either shows as a difference."""
+    turn = replica * len(inputs) // REPLICAS
+    limits = replace(job.limits, memory_mb=job.limits.memory_mb * (4 + replica) // 4)
+    steps = job.count_steps and replica == (REPLICAS - 1 if job.stable else 0)
+    reply = yield Request(replica, wire.request(job, inputs[turn:] + inputs[:turn], limits, steps), limits.wall_s)
+    outcome = _judge(job, len(inputs), reply)
+    results = outcome.results
+    return replace(outcome, results=results[len(results) - turn :] + results[: len(results) - turn])
+
+
+def _judge(job: Job, count: int, reply: Reply) -> Outcome:
+    """The outcome of a run, from how it ended and what it wrote. A run that met a limit is a failure even if it returned a value."""
+    ended = _ended(reply)
+    lines = wire.read_lines(reply.body, job.limits.output_kb * 1024, inspected=job.allowed_modules is not None)
+    count = 1 if job.mode == "tests" else count
+    if ended is not None:
+        results = (Result(*ended),) * count
+    elif lines.rejection is not None:
+        results = (Result("rejected", lines.rejection),) * count
+    elif not lines.finished:
+        results = (Result("crashed", "ended without a result"),) * count
+    elif len(lines.results) == count:
+        results = lines.results
+    elif len(lines.results) == 1 and lines.results[0].kind != "value":  # it does not compile, say: one line speaks for all inputs
+        results = lines.results * count
+    else:
+        results = (Result("crashed", "the wrong number of results"),) * count
+    return replace(_summary(results, reply.cpu_s), inspection=lines.inspection, steps=lines.steps)
+
+
+def _ended(reply: Reply) -> tuple[Kind, str] | None:
+    if reply.infrastructure:
+        return "crashed", "the sandbox process died twice on this job"
+    if reply.state == wire.WALL:
+        return "timeout", "wall time"
+    if reply.state == wire.TOO_MUCH:
+        return "unsupported", "too much output"
+    if reply.signal in (signal.SIGPROF, signal.SIGXCPU):
+        return "timeout", "CPU time"
+    if reply.signal and reply.signal != signal.SIGKILL:
+        return "crashed", signal.Signals(reply.signal).name if reply.signal in set(signal.Signals) else f"signal {reply.signal}"
+    return None
+
+
+def _summary(results: tuple[Result, ...], cpu_s: float) -> Outcome:
+    worst = next((result for result in results if result.kind != "value"), None)
+    return Outcome(worst.kind if worst else "value", results, worst.text if worst else "", cpu_s)
+
+
+def _all(job: Job, kind: Kind, detail: str) -> Outcome:
+    return Outcome(kind, (Result(kind, detail),) * (1 if job.mode == "tests" else len(job.inputs)), detail)
+
+
+# ------------------------------------------------------------------------------------------------------------------- the zygotes
+
+
+class Zygote:
+    """The trainer's end of one zygote process."""
+
+    def __init__(self, replica: int, config: SandboxConfig) -> None:
+        self.replica, self.config = replica, config
+        self.walls: dict[str, str] = {}
+        self._launch()
+
+    def _launch(self) -> None:
+        self.socket, far_end = socket.socketpair()
+        command = [sys.executable, "-s", "-S", "-P", str(Path(__file__).with_name("zygote.py")), str(far_end.fileno()), str(self.replica), str(_PACKAGE_ROOT)]
+        command += [*self.config.without, *(["unsafe"] if self.config.unsafe else [])]
+        with far_end:
+            self.process = subprocess.Popen(
+                command, env={"PYTHONHASHSEED": str(_HASH_SEEDS[self.replica]), "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/", pass_fds=[far_end.fileno()],
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+        self.socket.settimeout(_START_S)
+        self._received = bytearray()
+
+    def wait_until_ready(self) -> None:
+        """Read the first frame, which says which walls stand."""
+        import json
+
+        while (reply := self.receive()) is None:
+            pass
+        self.walls = json.loads(reply.body)
+        self.socket.settimeout(_GRACE_S)
+
+    def send(self, frame: bytes) -> None:
+        self.socket.sendall(frame)
+
+    def receive(self) -> Reply | None:
+        """Take what has come; the reply once it is whole. Raises OSError when the zygote is gone."""
+        data = self.socket.recv(1 << 16)
+        if not data:
+            raise ConnectionResetError("the zygote closed its socket")
+        self._received += data
+        head = wire.REPLY_HEAD.size
+        if len(self._received) < head:
+            return None
+        state, status, cpu_s, size = wire.REPLY_HEAD.unpack_from(self._received)
+        if len(self._received) < head + size:
+            return None
+        body = bytes(self._received[head : head + size])
+        self._received.clear()
+        return Reply(state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body)
+
+    def close(self) -> None:
+        self.socket.close()
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+        self.process.wait()
+
+
+class Lane:
+    """Drives one job at a time. A run that an outside hand ended is retried once: that is infrastructure, never the program's fault."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        self.config = config
+        self.zygotes = [Zygote(replica, config) for replica in range(REPLICAS)]
+        self.restarts = 0
+        self.index = -1
+        self.job: Generator[Request, Reply, Outcome] | None = None
+        self.request: Request | None = None
+        self.deadline = 0.0
+        self.retried = False
+
+    @property
+    def zygote(self) -> Zygote:
+        assert self.request is not None
+        return self.zygotes[self.request.replica]
+
+    def start(self, index: int, job: Job) -> Outcome | None:
+        """Begin a job; the outcome, if it is known at once."""
+        self.index, self.job = index, conduct(job)
+        return self._advance(None)
+
+    def ready(self) -> Outcome | None:
+        """The zygote in work has something to say; the outcome, once the job has come to it."""
+        try:
+            reply = self.zygote.receive()
+        except OSError:
+            return self.failed()
+        if reply is None:
+            return None
+        if reply.signal == signal.SIGKILL and reply.state == wire.DONE:  # nobody within the walls can send this
+            return self.failed()
+        return self._advance(reply)
+
+    def failed(self) -> Outcome | None:
+        """The zygote in work is gone or silent, or its child was shot from outside."""
+        self.restart(self.zygote)
+        if self.retried:
+            return self._advance(Reply(wire.DONE, 0, 0.0, b"", infrastructure=True))
+        self.retried = True
+        return self._send()
+
+    def restart(self, zygote: Zygote) -> None:
+        zygote.close()
+        fresh = Zygote(zygote.replica, self.config)
+        try:
+            fresh.wait_until_ready()
+        except OSError as error:
+            fresh.close()
+            raise SandboxError(f"a sandbox process died and cannot be started again ({error}); `redqueen doctor` tells more") from error
+        self.zygotes[zygote.replica] = fresh
+        self.restarts += 1
+
+    def _advance(self, reply: Reply | None) -> Outcome | None:
+        assert self.job is not None
+        try:
+            self.request = next(self.job) if reply is None else self.job.send(reply)
+        except StopIteration as stop:
+            self.job, self.request = None, None
+            outcome: Outcome = stop.value
+            return outcome
+        self.retried = False
+        return self._send()
+
+    def _send(self) -> Outcome | None:
+        assert self.request is not None
+        self.deadline = time.monotonic() + self.request.wall_s + _GRACE_S
+        try:
+            self.zygote.send(self.request.frame)
+        except OSError:
+            return self.failed()
+        return None
+
+    def close(self) -> None:
+        for zygote in self.zygotes:
+            zygote.close()

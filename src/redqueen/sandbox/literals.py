@@ -1,0 +1,292 @@
+"""Python literals as data: read them from hostile text, and write a value as its one canonical text.
+
+Neither direction evaluates anything. The reader is a depth-bounded descent over regex tokens, because the interpreter's own
+parser recurses in C: a deep or huge literal can crash the process that parses it, and this module runs in the trainer too.
+The writer goes by type identity, so no method of a program's class is ever called; equal values of equal types have equal text.
+
+Not literals, in either direction: frozenset, nan, inf, negative zero inside a complex, subclasses of the types below.
+"""
+
+import ast
+import re
+import warnings
+
+MAX_TEXT = 64 * 1024
+MAX_DEPTH = 40
+MAX_INT_BITS = 14_000  # 4,215 decimal digits: below CPython's own limit of 4,300 for int <-> str
+
+Literal = None | bool | int | float | complex | str | bytes | list["Literal"] | tuple["Literal", ...] | set["Literal"] | dict["Literal", "Literal"]
+
+
+class NotLiteral(ValueError):
+    """The text is not a literal, or the value has none. The message is short and holds nothing of the offending text."""
+
+
+# ------------------------------------------------------------------------------------------------------------------ value -> text
+
+
+def canonical(value: object, max_text: int = MAX_TEXT) -> str:
+    """The canonical text of a value of exact literal types; raises NotLiteral for anything else."""
+    text = _write(value, MAX_DEPTH, [max_text])
+    if len(text) > max_text:
+        raise NotLiteral("too large")
+    return text
+
+
+def _write(value: object, depth: int, room: list[int]) -> str:
+    kind = type(value)
+    room[0] -= 1
+    if depth < 0:
+        raise NotLiteral("too deep")
+    if room[0] < 0:
+        raise NotLiteral("too large")
+    if value is None:
+        return "None"
+    if kind is bool:
+        return "True" if value else "False"
+    if kind is int:
+        if int.bit_length(value) > MAX_INT_BITS:  # type: ignore[arg-type]
+            raise NotLiteral("integer too large")
+        text = int.__repr__(value)  # type: ignore[arg-type]
+    elif kind is float:
+        text = _write_float(value)  # type: ignore[arg-type]
+    elif kind is complex:
+        text = _write_complex(value)  # type: ignore[arg-type]
+    elif kind is str or kind is bytes:
+        if len(value) > room[0]:  # type: ignore[arg-type]
+            raise NotLiteral("too large")
+        text = str.__repr__(value) if kind is str else bytes.__repr__(value)  # type: ignore[arg-type]
+    else:
+        return _write_container(value, kind, depth, room)
+    room[0] -= len(text)
+    return text
+
+
+def _write_container(value: object, kind: type, depth: int, room: list[int]) -> str:
+    if kind is list:
+        return "[" + ", ".join([_write(item, depth - 1, room) for item in value]) + "]"  # type: ignore[attr-defined]
+    if kind is tuple:
+        items = [_write(item, depth - 1, room) for item in value]  # type: ignore[attr-defined]
+        return "(" + ", ".join(items) + (",)" if len(items) == 1 else ")")
+    if kind is set:
+        items = sorted([_write(item, depth - 1, room) for item in value])  # type: ignore[attr-defined]
+        return "{" + ", ".join(items) + "}" if items else "set()"
+    if kind is dict:
+        pairs = [(_write(key, depth - 1, room), _write(item, depth - 1, room)) for key, item in dict.items(value)]  # type: ignore[arg-type]
+        return "{" + ", ".join([key + ": " + item for key, item in sorted(pairs)]) + "}"
+    raise NotLiteral("not a literal type")
+
+
+def _write_float(value: float) -> str:
+    text = float.__repr__(value)
+    if text in ("nan", "inf", "-inf"):
+        raise NotLiteral("nan or infinity")
+    return text
+
+
+def _write_complex(value: complex) -> str:
+    # complex.__repr__ of a negative zero part does not read back as the same number
+    for part in (value.real, value.imag):
+        if _write_float(part) == "-0.0":
+            raise NotLiteral("negative zero in a complex")
+    text = complex.__repr__(value)
+    return "(0" + text + ")" if text[0] == "-" else text  # `-1j` alone reads back with a real part of -0.0
+
+
+# ------------------------------------------------------------------------------------------------------------------ text -> value
+
+_TOKEN = re.compile(
+    r"""[ \t\r\n\f]*(?:
+      (?P<string>(?:[rRuUbB]|[rR][bB]|[bB][rR])?(?:'''(?:[^\\]|\\.)*?'''|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'(?:[^'\\\r\n]|\\.)*'|"(?:[^"\\\r\n]|\\.)*"))
+    | (?P<number>(?:0[xX](?:_?[0-9a-fA-F])+|0[oO](?:_?[0-7])+|0[bB](?:_?[01])+
+        |(?:(?:\d(?:_?\d)*)?\.\d(?:_?\d)*|\d(?:_?\d)*\.?)(?:[eE][+-]?\d(?:_?\d)*)?[jJ]?)(?![\w.]))
+    | (?P<word>None|True|False|set(?=[ \t]*\([ \t]*\)))(?!\w)
+    | (?P<mark>[\[\](){},:+-])
+    | (?P<end>$)
+    )""",
+    re.VERBOSE | re.DOTALL,
+)
+_WORDS: dict[str, Literal] = {"None": None, "True": True, "False": False}
+
+
+def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
+    """The value of one literal; raises NotLiteral."""
+    reader = _Reader(text, max_text)
+    value = reader.value(MAX_DEPTH)
+    if reader.kind != "end":  # `1, 2` without parentheses is a tuple, as in Python
+        value = reader.bare_tuple(value)
+    return value
+
+
+def parse_arguments(text: str, max_text: int = MAX_TEXT) -> tuple[Literal, ...]:
+    """The arguments of a call, written as between its parentheses: `3, [1, 2]` is two, `(3, 4)` is one, nothing is none."""
+    reader = _Reader(text, max_text)
+    return tuple(reader.items(MAX_DEPTH, "end"))
+
+
+def canonical_arguments(text: str) -> str:
+    """The canonical text of a call's arguments, as `parse_arguments` reads them back."""
+    return ", ".join([canonical(argument) for argument in parse_arguments(text)])
+
+
+class _Reader:
+    """One token of look-ahead over the text; every method leaves the look-ahead behind what it has read."""
+
+    def __init__(self, text: str, max_text: int) -> None:
+        if len(text) > max_text:
+            raise NotLiteral("too large")
+        if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+            raise NotLiteral("not valid text")
+        self.text = text
+        self.at = 0
+        self.kind = self.token = ""
+        self.advance()
+
+    def advance(self) -> str:
+        taken, match = self.token, _TOKEN.match(self.text, self.at)
+        if match is None or match.lastgroup is None:
+            raise NotLiteral("not a literal")
+        self.at, self.kind, self.token = match.end(), match.lastgroup, match[match.lastgroup]
+        return taken
+
+    def expect(self, mark: str) -> None:
+        if self.kind != "mark" or self.token != mark:
+            raise NotLiteral("not a literal")
+        self.advance()
+
+    def value(self, depth: int) -> Literal:
+        if depth < 0:
+            raise NotLiteral("too deep")
+        if self.kind == "string":
+            return self.strings()
+        if self.kind == "number" or self.token in ("-", "+"):
+            return self.signed_number()
+        if self.kind == "word":
+            return self.word()
+        if self.token == "[":
+            self.advance()
+            return self.items(depth - 1, "]")
+        if self.token == "(":
+            return self.parenthesis(depth - 1)
+        if self.token == "{":
+            return self.braces(depth - 1)
+        raise NotLiteral("not a literal")
+
+    def word(self) -> Literal:
+        word = self.advance()
+        if word != "set":
+            return _WORDS[word]
+        self.expect("(")
+        self.expect(")")
+        return set()
+
+    def strings(self) -> str | bytes:
+        parts: list[str | bytes] = []
+        while self.kind == "string":
+            parts.append(_string(self.advance()))
+        if len({type(part) for part in parts}) > 1:
+            raise NotLiteral("bytes beside text")
+        return b"".join(parts) if type(parts[0]) is bytes else "".join(parts)  # type: ignore[arg-type]
+
+    def signed_number(self) -> int | float | complex:
+        sign = self.advance() if self.kind == "mark" else "+"
+        left = self.number()
+        left = -left if sign == "-" else left
+        if self.token not in ("+", "-") or self.kind != "mark":
+            return left
+        sign, right = self.advance(), self.number()
+        if type(right) is not complex or type(left) is complex:
+            raise NotLiteral("arithmetic is not a literal")
+        return left - right if sign == "-" else left + right
+
+    def number(self) -> int | float | complex:
+        if self.kind != "number":
+            raise NotLiteral("not a literal")
+        return _number(self.advance())
+
+    def items(self, depth: int, close: str) -> list[Literal]:
+        """Values up to the closing mark (or the end of the text), which is taken too."""
+        values: list[Literal] = []
+        while not self.at_close(close):
+            values.append(self.value(depth))
+            if not self.at_close(close):
+                self.expect(",")
+        if close != "end":
+            self.advance()
+        return values
+
+    def at_close(self, close: str) -> bool:
+        return self.kind == "end" if close == "end" else self.kind == "mark" and self.token == close
+
+    def parenthesis(self, depth: int) -> Literal:
+        self.advance()
+        if self.at_close(")"):
+            self.advance()
+            return ()
+        first = self.value(depth)
+        if self.at_close(")"):
+            self.advance()
+            return first
+        self.expect(",")
+        return (first, *self.items(depth, ")"))
+
+    def bare_tuple(self, first: Literal) -> tuple[Literal, ...]:
+        self.expect(",")
+        return (first, *self.items(MAX_DEPTH - 1, "end"))
+
+    def braces(self, depth: int) -> Literal:
+        self.advance()
+        if self.at_close("}"):
+            self.advance()
+            return {}
+        try:
+            first = self.value(depth)
+            if not self.at_close(":"):
+                return {first, *self.more_items(depth)}
+            result = {first: self.after_colon(depth)}
+            while not self.at_close("}"):
+                self.expect(",")
+                if not self.at_close("}"):
+                    key = self.value(depth)
+                    result[key] = self.after_colon(depth)
+            self.advance()
+            return result
+        except TypeError as error:  # an unhashable key or element
+            raise NotLiteral("unhashable") from error
+
+    def more_items(self, depth: int) -> list[Literal]:
+        if not self.at_close("}"):
+            self.expect(",")
+        return self.items(depth, "}")
+
+    def after_colon(self, depth: int) -> Literal:
+        self.expect(":")
+        return self.value(depth)
+
+
+def _string(token: str) -> str | bytes:
+    if "\\" not in token and token[0] in "'\"":
+        width = 3 if token[:3] in ("'''", '"""') else 1
+        return token[width:-width].replace("\r\n", "\n").replace("\r", "\n")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            value = ast.literal_eval(token)  # one flat token: nothing in it can nest
+    except (SyntaxError, ValueError, MemoryError) as error:
+        raise NotLiteral("bad string") from error
+    assert isinstance(value, str | bytes)
+    return value
+
+
+def _number(token: str) -> int | float | complex:
+    digits = token.replace("_", "")
+    try:
+        if digits[-1] in "jJ":
+            number: int | float | complex = complex(0.0, float(digits[:-1]))
+        elif digits[:2].lower() in ("0x", "0o", "0b") or digits.isdigit():
+            number = int(digits, 0)
+        else:
+            number = float(digits)
+    except ValueError as error:  # 0777, or more digits than CPython converts
+        raise NotLiteral("bad number") from error
+    return number

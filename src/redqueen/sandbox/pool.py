@@ -1,0 +1,112 @@
+"""The pool: many jobs over all cores, one lane for each, driven by one loop in the caller's thread.
+
+At most one job for each lane is in flight; the rest wait in the caller's iterable, which is never read ahead. A result depends on its
+job alone: every single run of a job is made on a replica of the same kind, whichever lane takes it.
+"""
+
+import selectors
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from types import TracebackType
+from typing import Self
+
+from redqueen.errors import SandboxError
+from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.jobs import Job, Outcome
+from redqueen.sandbox.lane import Lane
+
+
+class SandboxPool:
+    """A Sandbox on this machine. Open it once (about a second), and close it, or use it as a context."""
+
+    def __init__(self, config: SandboxConfig | None = None) -> None:
+        self.config = config or SandboxConfig()
+        self.most_in_flight = 0
+        self.lanes: list[Lane] = []
+        try:
+            for _ in range(self.config.lane_count()):
+                self.lanes.append(Lane(self.config))
+            for lane in self.lanes:
+                for zygote in lane.zygotes:
+                    zygote.wait_until_ready()
+            self._test_walls()
+        except OSError as error:
+            self.close()
+            raise SandboxError(f"the sandbox processes do not start ({error}); `redqueen doctor` tells more") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def walls(self) -> dict[str, str]:
+        """Each wall, and `up` or why not."""
+        return dict(self.lanes[0].zygotes[0].walls)
+
+    @property
+    def restarts(self) -> int:
+        return sum(lane.restarts for lane in self.lanes)
+
+    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        outcomes: list[Outcome | None] = [None] * len(jobs)
+        for index, outcome in self.stream(jobs):
+            outcomes[index] = outcome
+        assert all(outcome is not None for outcome in outcomes)
+        return outcomes  # type: ignore[return-value]
+
+    def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
+        """(index, outcome) as they come to an end, not in order."""
+        waiting = enumerate(jobs)
+        idle, busy = list(self.lanes), list[Lane]()
+        try:
+            while True:
+                while idle and (item := next(waiting, None)) is not None:
+                    lane = idle.pop()
+                    outcome = lane.start(*item)
+                    (idle if outcome else busy).append(lane)
+                    if outcome:
+                        yield item[0], outcome
+                self.most_in_flight = max(self.most_in_flight, len(busy))
+                if not busy:
+                    return
+                for lane in _with_news(busy):
+                    outcome = lane.ready() if lane.deadline > time.monotonic() else lane.failed()
+                    if outcome:
+                        busy.remove(lane)
+                        idle.append(lane)
+                        yield lane.index, outcome
+        finally:
+            for lane in busy:  # the caller left early: what is in flight must not answer the next job
+                lane.restart(lane.zygote)
+
+    def _test_walls(self) -> None:
+        from redqueen.sandbox.selftest import failures
+
+        failed = failures(self)
+        if failed and not self.config.unsafe:
+            raise SandboxError(
+                "the sandbox does not hold on this machine and refuses to run:\n"
+                + "".join(f"  - {line}\n" for line in failed)
+                + "Run inside a Linux container or VM with seccomp (Docker's default profile will do; bubblewrap helps where the kernel "
+                "refuses), or, only for programs you trust, pass --sandbox=unsafe."
+            )
+
+    def close(self) -> None:
+        for lane in self.lanes:
+            lane.close()
+        self.lanes = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _with_news(busy: list[Lane]) -> list[Lane]:
+    """The lanes whose zygote has answered, or has run out of time."""
+    with selectors.DefaultSelector() as selector:
+        for lane in busy:
+            selector.register(lane.zygote.socket, selectors.EVENT_READ, lane)
+        patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
+        lanes: list[Lane] = [key.data for key, _ in selector.select(patience)]
+    return lanes or [lane for lane in busy if lane.deadline <= time.monotonic()]

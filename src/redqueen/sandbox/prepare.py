@@ -1,0 +1,153 @@
+"""What a zygote does before it locks itself down: import the standard library, warm up, and freeze what chance and time can reach.
+
+The three replicas of a zygote differ in all that a deterministic program must not depend on: hash seed (set at exec), addresses,
+process numbers, random state and clock. So chance shows as a difference between them, while one replica repeats itself.
+"""
+
+import builtins
+import contextlib
+import ctypes
+import gc
+import importlib
+import os
+import random
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+MODULES = """
+    _strptime abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys concurrent.futures
+    contextlib contextvars copy copyreg csv ctypes dataclasses datetime decimal difflib dis enum errno fnmatch fractions functools gc
+    getopt graphlib hashlib heapq hmac html importlib.machinery importlib.util inspect io itertools json keyword linecache locale logging
+    marshal math mmap numbers opcode operator os pathlib pickle platform pprint queue random re reprlib sched secrets select selectors
+    shlex shutil signal socket stat statistics string stringprep struct subprocess sys tempfile textwrap threading time timeit token
+    tokenize traceback types typing unicodedata urllib.parse uuid warnings weakref zlib
+    encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16 encodings.utf_16_le encodings.utf_16_be
+    encodings.utf_32 encodings.utf_7 encodings.idna encodings.punycode encodings.cp1252 encodings.cp437 encodings.cp1251 encodings.cp850
+    encodings.iso8859_1 encodings.iso8859_15 encodings.rot_13 encodings.hex_codec encodings.base64_codec encodings.unicode_escape
+    encodings.raw_unicode_escape encodings.big5 encodings.gbk encodings.shift_jis encodings.euc_jp encodings.euc_kr encodings.koi8_r
+""".split()
+"""No file can be opened later, so what a program may import must be here already."""
+
+CLOCKS = (1_000_000_000, 1_800_000_000, 4_200_000_000)
+"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them."""
+
+_SAMPLES = (
+    "import math\nfrom collections import Counter\ndef f(x, y=2):\n    class A:\n        def g(self): return x\n    try:\n"
+    "        d = {k: [v for v in range(k)] for k in range(5)}\n        s = f'{x!r:>5} {1.5:.2f}'\n        for c in 'abc':\n"
+    "            d[c] = sorted(s, key=lambda t: -ord(t))\n        raise ValueError(s)\n    except ValueError as e:\n"
+    "        return [str(e), 1.5, {'a': (1,)}, {1, 2}, b'x', None, True, A().g(), list(i * i for i in range(9)), math.gcd(4, 6)]\n",
+    "def f(x):\n    while x > 0:\n        x -= 1\n    return 1 / 0\n",
+    "def f(x:\n",
+    "def f(x):\n    return object()\n",
+)
+
+
+def imports() -> None:
+    os.register_at_fork = lambda **hooks: None  # type: ignore[assignment]  # reseeding and lock resets cost time in every child
+    for name in MODULES:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
+    import _sitebuiltins
+
+    for name in ("exit", "quit"):  # scripts expect them, and `site` is not imported here
+        setattr(builtins, name, _sitebuiltins.Quitter(name, ""))
+    import hashlib
+
+    hashlib.sha256(hashlib.md5(b"").digest()).hexdigest()
+    "".encode("idna").decode("cp437")
+
+
+def warm_up() -> None:
+    """Run what children will run: a cold first compile in a fork costs 2-3 ms, warm it costs a tenth."""
+    from redqueen.sandbox import child
+    from redqueen.program.checks import ALLOWED_MODULES
+
+    child.snapshot_builtins()
+    for program in _SAMPLES * 4:
+        for allowed in (None, sorted(ALLOWED_MODULES)):
+            header = {"mode": "call", "entry": "f", "input_as": "literal", "output": 65536, "allowed_modules": allowed, "count_steps": bool(allowed)}
+            lines: list[bytes] = []
+            try:
+                code = child.compile_program(header, program, lines.append)
+            except SyntaxError:
+                continue
+            if code is not None:
+                child.calls(header, code, ["3", "[1, 'a'], {'b': (2.5, None)}"], lines.append)
+    sys.modules.pop("program", None)
+
+
+def environment(replica: int) -> None:
+    """Freeze clock and chance at values of this replica, and hide how this process came about."""
+    _freeze_clock(CLOCKS[replica])
+    random.seed(CLOCKS[replica])
+    _shift_addresses(replica)
+    _shift_process_numbers((0, 2, 1)[replica])
+    os.environ.clear()
+    sys.argv, sys.orig_argv = [""], [""]
+    sys.path.clear()
+    sys.path_importer_cache.clear()
+    sys.dont_write_bytecode = True
+    warnings.simplefilter("ignore")
+
+
+def _freeze_clock(now: int) -> None:
+    constants: dict[str, Callable[..., Any]] = {
+        "time": lambda: float(now), "time_ns": lambda: now * 10**9,
+        **{name: lambda *_: now / 1000 for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")},
+        **{f"{name}_ns": lambda *_: now * 10**6 for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")},
+    }  # fmt: skip
+    for name, constant in constants.items():
+        setattr(time, name, constant)
+    for name in ("localtime", "gmtime", "ctime"):
+        setattr(time, name, _with_default(getattr(time, name), now))
+    strftime, asctime, gmtime = time.strftime, time.asctime, time.gmtime
+    time.strftime = lambda form, when=gmtime(now): strftime(form, when)  # type: ignore[assignment]
+    time.asctime = lambda when=gmtime(now): asctime(when)  # type: ignore[assignment]
+    _freeze_datetime(now)
+
+
+def _with_default(function: Callable[[Any], Any], now: int) -> Callable[..., Any]:
+    return lambda seconds=None: function(now if seconds is None else seconds)
+
+
+def _freeze_datetime(now: int) -> None:
+    """datetime reads the clock in C: the methods in its type's own dictionary are replaced."""
+    import datetime
+
+    replacements: dict[type, dict[str, Any]] = {
+        datetime.datetime: {
+            "now": classmethod(lambda cls, tz=None: cls.fromtimestamp(now, tz)),
+            "utcnow": classmethod(lambda cls: cls.utcfromtimestamp(now)),
+            "today": classmethod(lambda cls: cls.fromtimestamp(now)),
+        },
+        datetime.date: {"today": classmethod(lambda cls: cls.fromtimestamp(now))},
+    }
+    for kind, methods in replacements.items():
+        gc.get_referents(kind.__dict__)[0].update(methods)
+        ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+
+
+_ballast: list[bytes] = []
+
+
+def _shift_addresses(replica: int) -> None:
+    """Addresses differ between replicas even where the kernel does not randomise them."""
+    _ballast.extend(bytes(48 + 16 * index) for index in range(1000 * replica))
+
+
+def _shift_process_numbers(count: int) -> None:
+    """In a pid namespace numbers count up from one. The second replica stays ahead of the third for good: it never runs less often."""
+    for _ in range(count):
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0)
+        os.waitpid(pid, 0)
+
+
+def forget_harness() -> None:
+    """A program finds nothing of ours by import."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "redqueen"]:
+        del sys.modules[name]

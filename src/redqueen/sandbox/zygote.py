@@ -1,0 +1,241 @@
+"""The zygote: a small fork server that is started by exec, locks itself down, and forks one child for each request.
+
+    python -s -S -P zygote.py SOCKET_FD REPLICA PACKAGE_ROOT [unsafe] [without WALL...]
+
+It is never forked from the trainer, so nothing of the trainer (answers, keys, device state) is in its memory. It never makes an object
+of a request's or a reply's content: both pass through buffers that are wiped before the next fork, so that no child can find what an
+earlier one was given or said. It ends when its socket closes, and all within its pid namespace with it.
+"""
+
+import gc
+import json
+import mmap
+import os
+import resource
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+sys.path.insert(0, sys.argv[3])
+from redqueen.sandbox import child, lockdown, prepare, wire  # noqa: E402
+
+Header = dict[str, Any]
+_monotonic = time.monotonic  # bound before the clock is frozen
+
+
+def main() -> None:
+    host = socket.socket(fileno=int(sys.argv[1]))
+    replica, options = int(sys.argv[2]), sys.argv[4:]
+    _silence()
+    prepare.imports()
+    prepare.warm_up()
+    server = Server(host, unsafe="unsafe" in options)
+    walls = server.lock_down(without=set(options))
+    prepare.environment(replica)
+    prepare.forget_harness()
+    report = json.dumps(walls).encode()
+    host.sendall(wire.REPLY_HEAD.pack(wire.DONE, 0, 0.0, len(report)) + report)
+    gc.collect()
+    gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
+    while True:
+        server.serve_one()
+
+
+def _silence() -> None:
+    null = os.open("/dev/null", os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+class Server:
+    def __init__(self, host: socket.socket, unsafe: bool) -> None:
+        self.host = host
+        self.unsafe = unsafe
+        private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default is shared with every child
+        self.request = memoryview(mmap.mmap(-1, wire.MAX_BODY, flags=private))
+        self.reply = memoryview(mmap.mmap(-1, wire.MAX_BODY, flags=private))
+        self.filter: lockdown.SeccompFilter | None = None
+        self.address_space = 0
+
+    # ------------------------------------------------------------------------------------------------------------ walls
+
+    def lock_down(self, without: set[str]) -> dict[str, str]:
+        """Build every wall that this machine allows; the answer says of each `up` or why not. What a child must have is tried here
+        and built there."""
+        walls: dict[str, str] = {}
+
+        def build(name: str, wall: Callable[[], object]) -> None:
+            try:
+                if name in without:
+                    raise OSError("switched off")
+                version = wall()
+                walls[name] = f"up (version {version})" if isinstance(version, int) else "up"
+            except (OSError, KeyError, AttributeError) as error:
+                walls[name] = f"down: {error}"
+
+        self.address_space = lockdown.address_space() if lockdown.LINUX else 0
+        build("namespaces", lockdown.new_namespaces)
+        if walls["namespaces"] == "up":
+            build("empty_root", lockdown.empty_root)
+            self._become_first_process()
+        build("privileges", lockdown.drop_privileges)
+        build("no_new_privileges", lockdown.no_new_privileges)
+        build("landlock", lockdown.landlock)
+        build("not_dumpable", lockdown.not_dumpable)
+        build("die_with_parent", lockdown.die_with_parent)
+        lockdown.limit(resource.RLIMIT_CORE, 0)
+        lockdown.limit(resource.RLIMIT_NOFILE, 24)
+        build("seccomp", self._try_seccomp)
+        return walls
+
+    def _become_first_process(self) -> None:
+        """Go on as process 1 of the new pid namespace. The outer process stays behind, only to end when this one does."""
+        pid = os.fork()
+        if pid:
+            self.host.close()
+            os.waitpid(pid, 0)
+            os._exit(0)
+
+    def _try_seccomp(self) -> None:
+        self.filter = lockdown.SeccompFilter()
+        self._in_trial_child(self.filter.install)
+
+    def _in_trial_child(self, wall: Callable[[], object]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                wall()
+            except OSError as error:
+                os._exit(error.errno or 1)
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if status:
+            raise OSError(status, os.strerror(status) if status > 0 else "the trial child died")
+
+    # --------------------------------------------------------------------------------------------------------- requests
+
+    def serve_one(self) -> None:
+        head = self._receive(bytearray(wire.REQUEST_HEAD.size))
+        header_size, body_size = wire.REQUEST_HEAD.unpack(head)
+        header: Header = json.loads(self._receive(bytearray(header_size)))
+        self._receive(self.request[:body_size])
+        deadline = _monotonic() + header["wall_s"]
+        start = self._start_tests if header["mode"] == "tests" else self._start
+        result_fd, pids = start(header, self.request[:body_size])
+        self.request[:body_size] = bytes(body_size)
+        state, size = self._collect(result_fd, deadline, header["reply"])
+        os.close(result_fd)
+        status, cpu_s = self._end(pids)
+        self.host.sendall(wire.REPLY_HEAD.pack(state, status, cpu_s, size))
+        self.host.sendall(self.reply[:size])
+        self.reply[:size] = bytes(size)
+
+    def _receive(self, buffer: bytearray | memoryview) -> bytearray | memoryview:
+        view, at = memoryview(buffer), 0
+        while at < len(view):
+            count = self.host.recv_into(view[at:])
+            if not count:
+                os._exit(0)
+            at += count
+        return buffer
+
+    def _start(self, header: Header, body: memoryview) -> tuple[int, list[int]]:
+        result_read, result_write = os.pipe()
+        pid = self._fork(header, lambda: child.run(header, body, result_write), close=[result_read], body=body)
+        os.close(result_write)
+        return result_read, [pid]
+
+    def _start_tests(self, header: Header, body: memoryview) -> tuple[int, list[int]]:
+        """Two children: the program, and the tests that talk to it. Only the tests' side can write a result."""
+        result_read, result_write = os.pipe()
+        calls_read, calls_write = os.pipe()
+        answers_read, answers_write = os.pipe()
+        program = self._fork(
+            header, lambda: child.serve(header, body, calls_read, answers_write), close=[result_read, result_write, calls_write, answers_read], body=body
+        )
+        os.close(calls_read)
+        os.close(answers_write)
+        tests = self._fork(header, lambda: child.run_tests(header, body, result_write, calls_write, answers_read), close=[result_read], body=body)
+        for fd in (result_write, calls_write, answers_read):
+            os.close(fd)
+        return result_read, [program, tests]
+
+    def _fork(self, header: Header, work: Callable[[], None], close: list[int], body: memoryview) -> int:
+        pid = os.fork()
+        if pid:
+            return pid
+        try:
+            for fd in (self.host.fileno(), *close):
+                os.close(fd)
+            self._confine(header, body)
+            work()
+        finally:
+            os._exit(70)
+
+    def _confine(self, header: Header, body: memoryview) -> None:
+        """The walls that each child builds for itself: its limits, its timer, and last the filter."""
+        if header["mode"] == "script":
+            _standard_streams(body[sum(header["sizes"][:2]) :])
+        space = self.address_space + header["memory"]
+        resource.setrlimit(resource.RLIMIT_AS, (space, space))
+        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (header["output"], header["output"]))
+        signal.setitimer(signal.ITIMER_PROF, header["cpu_s"])  # the default action of SIGPROF is death, and the filter denies sigaction
+        if self.filter is not None:
+            self.filter.install()
+        elif not self.unsafe:
+            os._exit(71)
+
+    def _collect(self, result_fd: int, deadline: float, most: int) -> tuple[int, int]:
+        """Read what the child writes until it closes its end; ends early at the wall limit, at too much output, or with the trainer."""
+        poll = select.poll()
+        poll.register(result_fd, select.POLLIN)
+        poll.register(self.host.fileno(), 0)  # hang-up only
+        size = 0
+        while True:
+            left = deadline - _monotonic()
+            if left <= 0:
+                return wire.WALL, 0
+            ready = poll.poll(left * 1000 + 1)
+            if any(fd == self.host.fileno() for fd, _ in ready):
+                os._exit(0)
+            if ready:
+                count = os.readv(result_fd, [self.reply[size : min(size + (1 << 20), most + 1)]])
+                if not count:
+                    return wire.DONE, size
+                size += count
+                if size > most:
+                    self.reply[:size] = bytes(size)
+                    return wire.TOO_MUCH, 0
+
+    def _end(self, pids: list[int]) -> tuple[int, float]:
+        """Make sure that every child has ended; the answer is the first status that is not our own doing, and the CPU time of all."""
+        ended, cpu_s = 0, 0.0
+        for pid in pids:
+            done, status, usage = os.wait4(pid, os.WNOHANG)
+            if not done:
+                os.kill(pid, signal.SIGKILL)
+                _, _, usage = os.wait4(pid, 0)
+            ended = ended or status
+            cpu_s += usage.ru_utime + usage.ru_stime
+        return ended, cpu_s
+
+
+def _standard_streams(text: memoryview) -> None:
+    """Standard input and output of a script as files in memory, so that every way to read and write them works."""
+    for fd in (0, 1):
+        memory = os.memfd_create("stream")
+        os.dup2(memory, fd)
+        os.close(memory)
+    while text:
+        text = text[os.write(0, text) :]
+    os.lseek(0, 0, os.SEEK_SET)
+
+
+if __name__ == "__main__":
+    main()
