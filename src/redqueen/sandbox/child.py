@@ -9,6 +9,7 @@ import builtins
 import os
 import sys
 import types
+from builtins import BaseException, MemoryError, SystemExit, isinstance, iter, str, type  # what follows the program must not meet its patches
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,40 +17,41 @@ from redqueen.program.canonical import canonical_program
 from redqueen.program.checks import check
 from redqueen.program.complexity import measure
 from redqueen.sandbox import wire
-from redqueen.sandbox.literals import NotLiteral, canonical, parse_arguments
+from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, ordered, parse_arguments, parse_literal
 
-Header = dict[str, Any]
+Write = Callable[[bytes], None]
 MAX_STEPS = 10_000  # counting stops here: a trace costs about 0.3 us a line
 _BUILTINS: dict[str, Any] = {}
 _type_name = type.__dict__["__name__"].__get__  # type(e).__name__ could be a property of the program's metaclass
 
 
-def run(header: Header, body: memoryview, result_fd: int) -> None:
+def run(head: wire.Head, body: memoryview, result_fd: int) -> None:
     """Run a request of mode `call` or `script` and write its results. Ends the process."""
     write = _writer(result_fd)
-    program, _, inputs = _texts(header, body)
     try:
-        code = compile_program(header, program, write)
+        order = wire.read_order(body)
+        program, _, *inputs = _texts(order, body)
+        code = compile_program(order, program, write)
         if code is not None:
-            if header["mode"] == "script":
-                write(_script(header, code))
+            if head.mode == wire.SCRIPT:
+                write(_script(code, head.output))
             else:
-                calls(header, code, inputs, write)
+                calls(order, code, inputs, head.output, write)
     except BaseException as error:
         write(_failure(error))
     write(b".")
     os._exit(0)
 
 
-def _texts(header: Header, body: memoryview) -> tuple[str, str, list[str]]:
-    texts, at = [], 0
-    for size in header["sizes"]:
+def _texts(order: wire.Order, body: memoryview) -> list[str]:
+    texts, at = [], order.start
+    for size in order.sizes:
         texts.append(str(body[at : at + size], "utf-8"))
         at += size
-    return texts[0], texts[1], texts[2:]
+    return texts
 
 
-def _writer(fd: int, os_write: Callable[[int, bytes], int] = os.write) -> Callable[[bytes], None]:
+def _writer(fd: int, os_write: Callable[[int, bytes], int] = os.write) -> Write:
     def write(line: bytes) -> None:
         data = line + b"\n"
         while data:
@@ -58,38 +60,37 @@ def _writer(fd: int, os_write: Callable[[int, bytes], int] = os.write) -> Callab
     return write
 
 
-def compile_program(header: Header, program: str, write: Callable[[bytes], None]) -> types.CodeType | None:
+def compile_program(order: wire.Order, program: str, write: Write) -> types.CodeType | None:
     """The program's code; None where it was inspected and turned away."""
-    if header["allowed_modules"] is None:
+    if order.allowed_modules is None:
         return compile(program, "<program>", "exec", dont_inherit=True)
     tree = ast.parse(program)
-    reason = check(tree, header["allowed_modules"], header["entry"])
+    reason = check(tree, order.allowed_modules, order.entry)
     if reason is not None:
         write(b"R" + reason.encode("ascii", "backslashreplace"))
         return None
-    write(b"I" + wire.write_inspection(canonical_program(tree, header["entry"]), measure(tree, program)).encode())
+    write(b"I" + wire.write_inspection(canonical_program(tree, order.entry), measure(tree, program)).encode())
     return compile(tree, "<program>", "exec", dont_inherit=True)
 
 
-def calls(header: Header, code: types.CodeType, inputs: list[str], write: Callable[[bytes], None]) -> None:
+def calls(order: wire.Order, code: types.CodeType, inputs: list[str], max_text: int, write: Write) -> None:
     steps = [0]
-    for text in inputs:
-        _restore_builtins()
+    for index, text in enumerate(inputs):
+        if index:  # each input sees clean builtins; the first does anyway
+            _restore_builtins()
         try:
-            arguments = () if header["input_as"] == "expression" else parse_arguments(text, header["output"])
-            namespace = fresh_namespace(code)
-            function = namespace[header["entry"]] if header["entry"] in namespace else _missing(header["entry"])
+            arguments: Any = () if order.expression else parse_arguments(text, max(max_text, MAX_TEXT))
             keywords: dict[str, Any] = {}
-            if header["input_as"] == "expression":
+            namespace = fresh_namespace(code)
+            function = namespace[order.entry] if order.entry in namespace else _missing(order.entry)
+            if order.expression:
                 arguments, keywords = eval(f"(lambda *a, **k: (a, k))({text}\n)", namespace)
-            value = _traced(function, arguments, keywords, steps) if header["count_steps"] else function(*arguments, **keywords)
-            _restore_builtins()
-            line = b"V" + canonical(value, header["output"]).encode()
+            value = _traced(function, arguments, keywords, steps) if order.count_steps else function(*arguments, **keywords)
+            line = b"V" + canonical(value, max_text).encode()
         except BaseException as error:
-            _restore_builtins()
             line = _failure(error)
         write(line)
-    if header["count_steps"]:
+    if order.count_steps:
         write(b"S%d" % steps[0])
 
 
@@ -124,7 +125,7 @@ def _traced(function: Any, arguments: Any, keywords: Any, steps: list[int]) -> A
         sys.settrace(None)
 
 
-def _script(header: Header, code: types.CodeType) -> bytes:
+def _script(code: types.CodeType, max_text: int) -> bytes:
     """Run the program as a script; its standard output (a file in memory on descriptor 1) is the value."""
     try:
         fresh_namespace(code, "__main__")
@@ -132,13 +133,12 @@ def _script(header: Header, code: types.CodeType) -> bytes:
         if stop.code not in (None, 0, False):
             raise
     finally:
-        _restore_builtins()
         for stream in (sys.stdout, sys.__stdout__):
             if type(stream) is type(sys.__stdin__) and not stream.closed:
                 stream.flush()
     os.lseek(1, 0, os.SEEK_SET)
     output = b"".join(iter(lambda: os.read(1, 1 << 20), b""))
-    return b"V" + canonical(output.decode("utf-8", "replace"), header["output"]).encode()
+    return b"V" + canonical(output.decode("utf-8", "replace"), max_text).encode()
 
 
 def _failure(error: BaseException) -> bytes:
@@ -154,7 +154,7 @@ def snapshot_builtins() -> None:
 
 
 def _restore_builtins() -> None:
-    """Each input sees clean builtins, and so does the code that writes the result."""
+    """Undo a program's patches. Not done where it can be avoided: touching every builtin copies 79 pages, a tenth of a run."""
     builtins.__dict__.clear()
     builtins.__dict__.update(_BUILTINS)
 
@@ -162,23 +162,21 @@ def _restore_builtins() -> None:
 # ----------------------------------------------------------------------------------------------------- mode `tests`: two processes
 
 
-def serve(header: Header, body: memoryview, calls_fd: int, answers_fd: int) -> None:
+def serve(head: wire.Head, body: memoryview, calls_fd: int, answers_fd: int) -> None:
     """The program's side of mode `tests`: answer calls, one line each way, until the pipe closes. Ends the process."""
     # The tests hold the expected answers: they are wiped from this copy of the request before anything of the program is touched.
-    program_size, tests_size = header["sizes"][:2]
-    body[program_size : program_size + tests_size] = bytes(tests_size)
+    order = wire.read_order(body)
+    tests_at = order.start + order.sizes[0]
+    body[tests_at : tests_at + order.sizes[1]] = bytes(order.sizes[1])
     write = _writer(answers_fd)
     namespace: dict[str, Any] | None = None
     for text in _lines(calls_fd):
         try:
             if namespace is None:
-                namespace = fresh_namespace(compile(str(body[:program_size], "utf-8"), "<program>", "exec", dont_inherit=True))
-            function = namespace[header["entry"]] if header["entry"] in namespace else _missing(header["entry"])
-            value = function(*parse_arguments(text, header["output"]))
-            _restore_builtins()
-            line = b"V" + canonical(value, header["output"]).encode()
+                namespace = fresh_namespace(compile(_texts(order, body)[0], "<program>", "exec", dont_inherit=True))
+            function = namespace[order.entry] if order.entry in namespace else _missing(order.entry)
+            line = b"V" + ordered(function(*parse_arguments(text, wire.MAX_BODY)), head.output).encode()
         except BaseException as error:
-            _restore_builtins()
             line = _failure(error)
         write(line)
     os._exit(0)
@@ -196,20 +194,20 @@ class Gone(BaseException):
     """The program's process ended before it answered; not an Exception, so that no test can take it for the program's error."""
 
 
-def run_tests(header: Header, body: memoryview, result_fd: int, calls_fd: int, answers_fd: int) -> None:
+def run_tests(head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, answers_fd: int) -> None:
     """The tests' side of mode `tests`: trusted code that sees the program as `candidate`. Ends the process."""
     write, ask = _writer(result_fd), _writer(calls_fd)
     answers = _lines(answers_fd)
 
     def candidate(*arguments: Any) -> Any:
-        ask(", ".join([canonical(argument, header["output"]) for argument in arguments]).encode())
+        ask(", ".join([ordered(argument, head.output) for argument in arguments]).encode())
         answer = next(answers, None)
         if answer is None:
             raise Gone
-        return _answer(answer, header["output"])
+        return _answer(answer, head.output)
 
-    _, tests, _ = _texts(header, body)
     try:
+        tests = _texts(wire.read_order(body), body)[1]
         exec(compile(tests, "<tests>", "exec", dont_inherit=True), {"__name__": "tests", "candidate": candidate})
         write(b"VTrue")
     except BaseException as error:
@@ -222,7 +220,7 @@ def _answer(line: str, max_text: int) -> Any:
     """The value that the program's side sent, or the exception it met, by name."""
     letter, text = line[:1], line[1:]
     if letter == "V":
-        return parse_arguments(text, 4 * max_text)[0]
+        return parse_literal(text, max_text)
     if letter == "M":
         raise MemoryError
     if letter == "U":

@@ -1,6 +1,6 @@
 """A lane: one job at a time, run on three zygotes that differ in everything a deterministic program must not depend on."""
 
-import contextlib
+import json
 import os
 import signal
 import socket
@@ -81,15 +81,15 @@ def _run_once(job: Job, inputs: tuple[str, ...], replica: int) -> Generator[Requ
     limits = replace(job.limits, memory_mb=job.limits.memory_mb * (4 + replica) // 4)
     steps = job.count_steps and replica == (REPLICAS - 1 if job.stable else 0)
     reply = yield Request(replica, wire.request(job, inputs[turn:] + inputs[:turn], limits, steps), limits.wall_s)
-    outcome = _judge(job, len(inputs), reply)
+    outcome = _judge(job, len(inputs), replica, reply)
     results = outcome.results
     return replace(outcome, results=results[len(results) - turn :] + results[: len(results) - turn])
 
 
-def _judge(job: Job, count: int, reply: Reply) -> Outcome:
+def _judge(job: Job, count: int, replica: int, reply: Reply) -> Outcome:
     """The outcome of a run, from how it ended and what it wrote. A run that met a limit is a failure even if it returned a value."""
     ended = _ended(reply)
-    lines = wire.read_lines(reply.body, job.limits.output_kb * 1024, inspected=job.allowed_modules is not None)
+    lines = wire.read_lines(reply.body, job.limits.output_kb * 1024, job.allowed_modules is not None, checked=replica == 0)
     count = 1 if job.mode == "tests" else count
     if ended is not None:
         results = (Result(*ended),) * count
@@ -154,8 +154,6 @@ class Zygote:
 
     def wait_until_ready(self) -> None:
         """Read the first frame, which says which walls stand."""
-        import json
-
         while (reply := self.receive()) is None:
             pass
         self.walls = json.loads(reply.body)
@@ -170,10 +168,10 @@ class Zygote:
         if not data:
             raise ConnectionResetError("the zygote closed its socket")
         self._received += data
-        head = wire.REPLY_HEAD.size
+        head = wire.REPLY.size
         if len(self._received) < head:
             return None
-        state, status, cpu_s, size = wire.REPLY_HEAD.unpack_from(self._received)
+        state, status, cpu_s, size = wire.REPLY.unpack_from(self._received)
         if len(self._received) < head + size:
             return None
         body = bytes(self._received[head : head + size])
@@ -181,10 +179,13 @@ class Zygote:
         return Reply(state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body)
 
     def close(self) -> None:
+        """Hang up, and see that the process ends; it does so by itself unless something is very wrong."""
         self.socket.close()
-        with contextlib.suppress(ProcessLookupError):
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
             self.process.kill()
-        self.process.wait()
+            self.process.wait()
 
 
 class Lane:

@@ -10,6 +10,7 @@ Not literals, in either direction: frozenset, nan, inf, negative zero inside a c
 import ast
 import re
 import warnings
+from builtins import bool, bytes, complex, dict, float, int, len, list, set, sorted, str, tuple, type  # a program may patch builtins
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 40
@@ -27,54 +28,73 @@ class NotLiteral(ValueError):
 
 def canonical(value: object, max_text: int = MAX_TEXT) -> str:
     """The canonical text of a value of exact literal types; raises NotLiteral for anything else."""
-    text = _write(value, MAX_DEPTH, [max_text])
-    if len(text) > max_text:
-        raise NotLiteral("too large")
-    return text
+    return _Writer(max_text, sort_dicts=True).text(value)
 
 
-def _write(value: object, depth: int, room: list[int]) -> str:
-    kind = type(value)
-    room[0] -= 1
-    if depth < 0:
-        raise NotLiteral("too deep")
-    if room[0] < 0:
-        raise NotLiteral("too large")
-    if value is None:
-        return "None"
-    if kind is bool:
-        return "True" if value else "False"
-    if kind is int:
-        if int.bit_length(value) > MAX_INT_BITS:  # type: ignore[arg-type]
-            raise NotLiteral("integer too large")
-        text = int.__repr__(value)  # type: ignore[arg-type]
-    elif kind is float:
-        text = _write_float(value)  # type: ignore[arg-type]
-    elif kind is complex:
-        text = _write_complex(value)  # type: ignore[arg-type]
-    elif kind is str or kind is bytes:
-        if len(value) > room[0]:  # type: ignore[arg-type]
+def ordered(value: object, max_text: int = MAX_TEXT) -> str:
+    """The same, with dicts in their own order: for inputs, where the order is part of what a program is given."""
+    return _Writer(max_text, sort_dicts=False).text(value)
+
+
+class _Writer:
+    def __init__(self, max_text: int, sort_dicts: bool) -> None:
+        self.max_text = self.room = max_text
+        # Beyond CPython's limit for decimal text integers are written in hexadecimal, and only where large results were asked for.
+        self.max_int_bits = MAX_INT_BITS if max_text <= MAX_TEXT else 4 * max_text
+        self.sort_dicts = sort_dicts
+
+    def text(self, value: object) -> str:
+        text = self.write(value, MAX_DEPTH)
+        if len(text) > self.max_text:
             raise NotLiteral("too large")
-        text = str.__repr__(value) if kind is str else bytes.__repr__(value)  # type: ignore[arg-type]
-    else:
-        return _write_container(value, kind, depth, room)
-    room[0] -= len(text)
-    return text
+        return text
 
+    def write(self, value: object, depth: int) -> str:
+        kind = type(value)
+        self.room -= 1
+        if depth < 0:
+            raise NotLiteral("too deep")
+        if self.room < 0:
+            raise NotLiteral("too large")
+        if value is None:
+            return "None"
+        if kind is bool:
+            return "True" if value else "False"
+        if kind is int:
+            text = self.write_int(value)  # type: ignore[arg-type]
+        elif kind is float:
+            text = _write_float(value)  # type: ignore[arg-type]
+        elif kind is complex:
+            text = _write_complex(value)  # type: ignore[arg-type]
+        elif kind is str or kind is bytes:
+            if len(value) > self.room:  # type: ignore[arg-type]
+                raise NotLiteral("too large")
+            text = str.__repr__(value) if kind is str else bytes.__repr__(value)  # type: ignore[arg-type]
+        else:
+            return self.write_container(value, kind, depth - 1)
+        self.room -= len(text)
+        return text
 
-def _write_container(value: object, kind: type, depth: int, room: list[int]) -> str:
-    if kind is list:
-        return "[" + ", ".join([_write(item, depth - 1, room) for item in value]) + "]"  # type: ignore[attr-defined]
-    if kind is tuple:
-        items = [_write(item, depth - 1, room) for item in value]  # type: ignore[attr-defined]
-        return "(" + ", ".join(items) + (",)" if len(items) == 1 else ")")
-    if kind is set:
-        items = sorted([_write(item, depth - 1, room) for item in value])  # type: ignore[attr-defined]
-        return "{" + ", ".join(items) + "}" if items else "set()"
-    if kind is dict:
-        pairs = [(_write(key, depth - 1, room), _write(item, depth - 1, room)) for key, item in dict.items(value)]  # type: ignore[arg-type]
-        return "{" + ", ".join([key + ": " + item for key, item in sorted(pairs)]) + "}"
-    raise NotLiteral("not a literal type")
+    def write_int(self, value: int) -> str:
+        bits = int.bit_length(value)
+        if bits > self.max_int_bits:
+            raise NotLiteral("integer too large")
+        return int.__repr__(value) if bits <= MAX_INT_BITS else int.__format__(value, "#x")
+
+    def write_container(self, value: object, kind: type, depth: int) -> str:
+        if kind is list:
+            return "[" + ", ".join([self.write(item, depth) for item in value]) + "]"  # type: ignore[attr-defined]
+        if kind is tuple:
+            items = [self.write(item, depth) for item in value]  # type: ignore[attr-defined]
+            return "(" + ", ".join(items) + (",)" if len(items) == 1 else ")")
+        if kind is set:
+            items = sorted([self.write(item, depth) for item in value])  # type: ignore[attr-defined]
+            return "{" + ", ".join(items) + "}" if items else "set()"
+        if kind is dict:
+            pairs = [(self.write(key, depth), self.write(item, depth)) for key, item in dict.items(value)]  # type: ignore[arg-type]
+            pairs = sorted(pairs) if self.sort_dicts else pairs
+            return "{" + ", ".join([key + ": " + item for key, item in pairs]) + "}"
+        raise NotLiteral("not a literal type")
 
 
 def _write_float(value: float) -> str:
@@ -124,9 +144,9 @@ def parse_arguments(text: str, max_text: int = MAX_TEXT) -> tuple[Literal, ...]:
     return tuple(reader.items(MAX_DEPTH, "end"))
 
 
-def canonical_arguments(text: str) -> str:
-    """The canonical text of a call's arguments, as `parse_arguments` reads them back."""
-    return ", ".join([canonical(argument) for argument in parse_arguments(text)])
+def normal_arguments(text: str) -> str:
+    """The arguments of a call in one normal spelling, which `parse_arguments` reads back as the same values."""
+    return ", ".join([ordered(argument) for argument in parse_arguments(text)])
 
 
 class _Reader:

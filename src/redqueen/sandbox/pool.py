@@ -23,6 +23,8 @@ class SandboxPool:
         self.config = config or SandboxConfig()
         self.most_in_flight = 0
         self.lanes: list[Lane] = []
+        self._selector = selectors.DefaultSelector()
+        self._watched_restarts = -1
         try:
             for _ in range(self.config.lane_count()):
                 self.lanes.append(Lane(self.config))
@@ -68,7 +70,7 @@ class SandboxPool:
                 self.most_in_flight = max(self.most_in_flight, len(busy))
                 if not busy:
                     return
-                for lane in _with_news(busy):
+                for lane in self._with_news(busy):
                     outcome = lane.ready() if lane.deadline > time.monotonic() else lane.failed()
                     if outcome:
                         busy.remove(lane)
@@ -77,6 +79,29 @@ class SandboxPool:
         finally:
             for lane in busy:  # the caller left early: what is in flight must not answer the next job
                 lane.restart(lane.zygote)
+
+    def _with_news(self, busy: list[Lane]) -> list[Lane]:
+        """The lanes whose zygote has answered, or has run out of time."""
+        if self._watched_restarts != self.restarts:
+            self._watch()
+        patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
+        lanes = []
+        for key, _ in self._selector.select(patience):
+            lane, zygote = key.data
+            if lane.request is not None and zygote is lane.zygote:
+                lanes.append(lane)
+            else:  # one that is not in work speaks only by dying
+                lane.restart(zygote)
+        return lanes or [lane for lane in busy if lane.deadline <= time.monotonic()]
+
+    def _watch(self) -> None:
+        """Listen to every zygote there is; only those in work ever speak."""
+        self._selector.close()
+        self._selector = selectors.DefaultSelector()
+        for lane in self.lanes:
+            for zygote in lane.zygotes:
+                self._selector.register(zygote.socket, selectors.EVENT_READ, (lane, zygote))
+        self._watched_restarts = self.restarts
 
     def _test_walls(self) -> None:
         from redqueen.sandbox.selftest import failures
@@ -93,6 +118,7 @@ class SandboxPool:
     def close(self) -> None:
         for lane in self.lanes:
             lane.close()
+        self._selector.close()
         self.lanes = []
 
     def __enter__(self) -> Self:
@@ -100,13 +126,3 @@ class SandboxPool:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-def _with_news(busy: list[Lane]) -> list[Lane]:
-    """The lanes whose zygote has answered, or has run out of time."""
-    with selectors.DefaultSelector() as selector:
-        for lane in busy:
-            selector.register(lane.zygote.socket, selectors.EVENT_READ, lane)
-        patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
-        lanes: list[Lane] = [key.data for key, _ in selector.select(patience)]
-    return lanes or [lane for lane in busy if lane.deadline <= time.monotonic()]

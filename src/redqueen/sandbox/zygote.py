@@ -7,28 +7,29 @@ of a request's or a reply's content: both pass through buffers that are wiped be
 earlier one was given or said. It ends when its socket closes, and all within its pid namespace with it.
 """
 
+import os
+
+os.register_at_fork = lambda **hooks: None  # type: ignore[assignment]  # the library's hooks (reseeding, locks) cost each child 0.8 ms
+
+import _socket  # the socket module around it builds thousands of constants that every fork would copy
 import gc
 import json
 import mmap
-import os
 import resource
 import select
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 sys.path.insert(0, sys.argv[3])
 from redqueen.sandbox import child, lockdown, prepare, wire  # noqa: E402
 
-Header = dict[str, Any]
 _monotonic = time.monotonic  # bound before the clock is frozen
 
 
 def main() -> None:
-    host = socket.socket(fileno=int(sys.argv[1]))
+    host = _socket.socket(fileno=int(sys.argv[1]))
     replica, options = int(sys.argv[2]), sys.argv[4:]
     _silence()
     prepare.imports()
@@ -38,7 +39,7 @@ def main() -> None:
     prepare.environment(replica)
     prepare.forget_harness()
     report = json.dumps(walls).encode()
-    host.sendall(wire.REPLY_HEAD.pack(wire.DONE, 0, 0.0, len(report)) + report)
+    host.sendall(wire.REPLY.pack(wire.DONE, 0, 0.0, len(report)) + report)
     gc.collect()
     gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
     while True:
@@ -53,7 +54,7 @@ def _silence() -> None:
 
 
 class Server:
-    def __init__(self, host: socket.socket, unsafe: bool) -> None:
+    def __init__(self, host: _socket.socket, unsafe: bool) -> None:
         self.host = host
         self.unsafe = unsafe
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default is shared with every child
@@ -61,6 +62,7 @@ class Server:
         self.reply = memoryview(mmap.mmap(-1, wire.MAX_BODY, flags=private))
         self.filter: lockdown.SeccompFilter | None = None
         self.address_space = 0
+        self.memory = 0
 
     # ------------------------------------------------------------------------------------------------------------ walls
 
@@ -120,20 +122,25 @@ class Server:
     # --------------------------------------------------------------------------------------------------------- requests
 
     def serve_one(self) -> None:
-        head = self._receive(bytearray(wire.REQUEST_HEAD.size))
-        header_size, body_size = wire.REQUEST_HEAD.unpack(head)
-        header: Header = json.loads(self._receive(bytearray(header_size)))
-        self._receive(self.request[:body_size])
-        deadline = _monotonic() + header["wall_s"]
-        start = self._start_tests if header["mode"] == "tests" else self._start
-        result_fd, pids = start(header, self.request[:body_size])
-        self.request[:body_size] = bytes(body_size)
-        state, size = self._collect(result_fd, deadline, header["reply"])
+        head = wire.Head(*wire.REQUEST.unpack(self._receive(bytearray(wire.REQUEST.size))))
+        body = self.request[: head.body]
+        self._receive(body)
+        deadline = _monotonic() + head.wall_s
+        self._limit_memory(head.memory)
+        result_fd, pids = self._start_tests(head, body) if head.mode == wire.TESTS else self._start(head, body)
+        body[:] = bytes(head.body)
+        state, size = self._collect(result_fd, deadline, head.reply)
         os.close(result_fd)
-        status, cpu_s = self._end(pids)
-        self.host.sendall(wire.REPLY_HEAD.pack(state, status, cpu_s, size))
+        status, cpu_s = self._end(pids, state)
+        self.host.sendall(wire.REPLY.pack(state, status, cpu_s, size))
         self.host.sendall(self.reply[:size])
         self.reply[:size] = bytes(size)
+
+    def _limit_memory(self, memory: int) -> None:
+        """Children inherit the limit, so it is set only when it changes. Nothing behind the filter can raise it again."""
+        if memory != self.memory:
+            resource.setrlimit(resource.RLIMIT_AS, (self.address_space + memory, resource.RLIM_INFINITY))
+            self.memory = memory
 
     def _receive(self, buffer: bytearray | memoryview) -> bytearray | memoryview:
         view, at = memoryview(buffer), 0
@@ -144,52 +151,51 @@ class Server:
             at += count
         return buffer
 
-    def _start(self, header: Header, body: memoryview) -> tuple[int, list[int]]:
+    def _start(self, head: wire.Head, body: memoryview) -> tuple[int, list[int]]:
         result_read, result_write = os.pipe()
-        pid = self._fork(header, lambda: child.run(header, body, result_write), close=[result_read], body=body)
+        pid = os.fork()
+        if pid == 0:
+            self._confine(head, body, close=[result_read])
+            child.run(head, body, result_write)
         os.close(result_write)
         return result_read, [pid]
 
-    def _start_tests(self, header: Header, body: memoryview) -> tuple[int, list[int]]:
+    def _start_tests(self, head: wire.Head, body: memoryview) -> tuple[int, list[int]]:
         """Two children: the program, and the tests that talk to it. Only the tests' side can write a result."""
         result_read, result_write = os.pipe()
         calls_read, calls_write = os.pipe()
         answers_read, answers_write = os.pipe()
-        program = self._fork(
-            header, lambda: child.serve(header, body, calls_read, answers_write), close=[result_read, result_write, calls_write, answers_read], body=body
-        )
+        program = os.fork()
+        if program == 0:
+            self._confine(head, body, close=[result_read, result_write, calls_write, answers_read])
+            child.serve(head, body, calls_read, answers_write)
         os.close(calls_read)
         os.close(answers_write)
-        tests = self._fork(header, lambda: child.run_tests(header, body, result_write, calls_write, answers_read), close=[result_read], body=body)
+        tests = os.fork()
+        if tests == 0:
+            self._confine(head, body, close=[result_read])
+            child.run_tests(head, body, result_write, calls_write, answers_read)
         for fd in (result_write, calls_write, answers_read):
             os.close(fd)
         return result_read, [program, tests]
 
-    def _fork(self, header: Header, work: Callable[[], None], close: list[int], body: memoryview) -> int:
-        pid = os.fork()
-        if pid:
-            return pid
+    def _confine(self, head: wire.Head, body: memoryview, close: list[int]) -> None:
+        """What each child does for itself before anything else: hang up, take its limits and its timer, and last the filter. A child
+        for which any of this fails ends here."""
         try:
             for fd in (self.host.fileno(), *close):
                 os.close(fd)
-            self._confine(header, body)
-            work()
-        finally:
+            if head.mode == wire.SCRIPT:
+                _standard_streams(body, head.output)
+            if self.filter is None:
+                resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+            signal.setitimer(signal.ITIMER_PROF, head.cpu_s)  # the default action of SIGPROF is death, and the filter denies sigaction
+            if self.filter is not None:
+                self.filter.install()
+            elif not self.unsafe:
+                os._exit(71)
+        except BaseException:  # noqa: BLE001
             os._exit(70)
-
-    def _confine(self, header: Header, body: memoryview) -> None:
-        """The walls that each child builds for itself: its limits, its timer, and last the filter."""
-        if header["mode"] == "script":
-            _standard_streams(body[sum(header["sizes"][:2]) :])
-        space = self.address_space + header["memory"]
-        resource.setrlimit(resource.RLIMIT_AS, (space, space))
-        resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (header["output"], header["output"]))
-        signal.setitimer(signal.ITIMER_PROF, header["cpu_s"])  # the default action of SIGPROF is death, and the filter denies sigaction
-        if self.filter is not None:
-            self.filter.install()
-        elif not self.unsafe:
-            os._exit(71)
 
     def _collect(self, result_fd: int, deadline: float, most: int) -> tuple[int, int]:
         """Read what the child writes until it closes its end; ends early at the wall limit, at too much output, or with the trainer."""
@@ -213,21 +219,23 @@ class Server:
                     self.reply[:size] = bytes(size)
                     return wire.TOO_MUCH, 0
 
-    def _end(self, pids: list[int]) -> tuple[int, float]:
-        """Make sure that every child has ended; the answer is the first status that is not our own doing, and the CPU time of all."""
+    def _end(self, pids: list[int], state: int) -> tuple[int, float]:
+        """See that every child has ended; the answer is the first status that is not our own doing, and the CPU time of all. A child
+        that has closed its pipe is about to end, or meets its CPU limit: nothing it may call can block."""
         ended, cpu_s = 0, 0.0
         for pid in pids:
-            done, status, usage = os.wait4(pid, os.WNOHANG)
-            if not done:
+            if state != wire.DONE:
                 os.kill(pid, signal.SIGKILL)
-                _, _, usage = os.wait4(pid, 0)
-            ended = ended or status
+            _, status, usage = os.wait4(pid, 0)
+            ended = ended or (status if state == wire.DONE else 0)
             cpu_s += usage.ru_utime + usage.ru_stime
         return ended, cpu_s
 
 
-def _standard_streams(text: memoryview) -> None:
+def _standard_streams(body: memoryview, most: int) -> None:
     """Standard input and output of a script as files in memory, so that every way to read and write them works."""
+    order = wire.read_order(body)
+    text = body[order.start + sum(order.sizes[:2]) :]
     for fd in (0, 1):
         memory = os.memfd_create("stream")
         os.dup2(memory, fd)
@@ -235,6 +243,7 @@ def _standard_streams(text: memoryview) -> None:
     while text:
         text = text[os.write(0, text) :]
     os.lseek(0, 0, os.SEEK_SET)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 if __name__ == "__main__":

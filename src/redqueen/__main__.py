@@ -1,0 +1,5 @@
+"""python -m redqueen"""
+
+from redqueen.cli import main
+
+main()

@@ -1,0 +1,124 @@
+"""The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from redqueen import __version__
+
+app = typer.Typer(
+    name="redqueen",
+    help="Red Queen: teachers and students as LoRA adapters on one frozen model, in an arms race of verifiable problems.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+sandbox_app = typer.Typer(help="Run hostile programs behind walls.", no_args_is_help=True)
+bench_app = typer.Typer(help="Measure speed, as ratios within one run.", no_args_is_help=True)
+app.add_typer(sandbox_app, name="sandbox")
+app.add_typer(bench_app, name="bench")
+
+SandboxMode = Annotated[
+    Literal["safe", "unsafe"],
+    typer.Option("--sandbox", help="`unsafe` runs even where walls are missing: for programs you trust, and shown on every run."),
+]
+Without = Annotated[list[str] | None, typer.Option(help="Leave this wall down: namespaces or landlock; for tests.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", help="A sparse TOML file of settings.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", help="One setting, such as verify.cpu_s=2; may be repeated.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.callback(invoke_without_command=True)
+def top(version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine can do: Python, torch, GPU, sandbox walls, data, optional extras."""
+    from redqueen.doctor import examine, show
+
+    report = examine()
+    show(report, as_json)
+    raise typer.Exit(0 if report.ready else 1)
+
+
+@app.command()
+def config(file: ConfigFile = None, settings: Settings = None) -> None:
+    """Print every setting with its value and meaning, as TOML."""
+    from redqueen.config import load_config, to_toml
+
+    typer.echo(to_toml(load_config(file, settings or [])), nl=False)
+
+
+@app.command()
+def verify(
+    file: Annotated[Path, typer.Argument(help="Proposals, one JSON object a line: `kind`, `text` as a model wrote it, for code_f also `program`.")],
+    out: Annotated[Path | None, typer.Option(help="Write one JSON object a line here: the problem or the rejection.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Prompt pack the texts are written in: chat or compact.")] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    sandbox: SandboxMode = "safe",
+    as_json: Json = False,
+) -> None:
+    """Turn proposals into problems with verified answers, or say why not."""
+    from redqueen.commands.verify import run
+
+    extra = [f"tasks.pack={pack}"] if pack else []
+    extra += ["sandbox.unsafe=true"] if sandbox == "unsafe" else []
+    run(file, out, config_file, [*(settings or []), *extra], as_json)
+
+
+@sandbox_app.command("run")
+def sandbox_run(
+    cases: Annotated[Path, typer.Argument(help="Programs, one JSON object a line: `name`, `program`, `input`.")],
+    out: Annotated[Path | None, typer.Option(help="Write the results here instead of to the terminal.")] = None,
+    timeout_s: Annotated[float, typer.Option(min=0.001, help="CPU seconds for each run of a program.")] = 1.0,
+    memory_mb: Annotated[int, typer.Option(min=1, help="Memory beyond the interpreter's own, in MiB.")] = 256,
+    input_as: Annotated[
+        Literal["literal", "expression"],
+        typer.Option(help="`expression` evaluates inputs inside the sandbox: for benchmark data."),
+    ] = "literal",
+    sandbox: SandboxMode = "safe",
+    without: Without = None,
+) -> None:
+    """Run programs on inputs, three times each in different processes, and write one outcome a line, in order."""
+    from redqueen.commands.sandbox_run import run
+    from redqueen.config import load_config
+    from redqueen.sandbox import Limits
+
+    settings = [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}", f"sandbox.without={without or []}"]
+    run(cases, out, Limits(timeout_s, memory_mb), input_as, load_config(None, settings).sandbox)
+
+
+@bench_app.command("sandbox")
+def bench_sandbox(
+    programs: Annotated[int, typer.Option(min=20, help="Programs to run in each row of the table.")] = 2000,
+    soak: Annotated[int, typer.Option(min=0, help="Also run this many jobs in a row and look for leaks.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Programs per second through the sandbox, beside a fresh interpreter for each program and beside plain exec."""
+    from redqueen.bench.sandbox import run
+
+    run(programs, soak, as_json)
+
+
+def main() -> None:
+    """The entry point: errors a user can cause are messages, not tracebacks."""
+    from redqueen.errors import RedQueenError
+
+    try:
+        app()
+    except RedQueenError as error:
+        typer.echo(f"redqueen: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        sys.exit(141)
+    except KeyboardInterrupt:
+        typer.echo("redqueen: stopped", err=True)
+        sys.exit(130)

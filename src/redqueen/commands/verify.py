@@ -1,0 +1,96 @@
+"""`redqueen verify`: proposals as a model wrote them become problems, or rejections with their reason."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from redqueen.config import Config, load_config
+from redqueen.errors import DataError, unknown
+from redqueen.jsonl import read_jsonl
+from redqueen.program.complexity import Complexity
+from redqueen.records import Problem, Proposal, Rejection
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.terminal import warn_if_unsafe
+from redqueen.verify import verify
+
+
+def run(path: Path, out: Path | None, config_file: Path | None, settings: list[str], as_json: bool) -> None:
+    config = load_config(config_file, settings)
+    rows = read_jsonl(path, required=("kind", "text"))
+    proposals = [_proposal(row, config, f"{path}, item {number}") for number, row in enumerate(rows, 1)]
+    warn_if_unsafe(config.sandbox.unsafe)
+    with SandboxPool(config.sandbox) as sandbox:
+        verdicts = verify(proposals, config.tasks.load_kinds(), config.tasks.load_pack(), sandbox, config.verify)
+    lines = [json.dumps(_record(proposal, verdict)) for proposal, verdict in zip(proposals, verdicts, strict=True)]
+    if out is not None:
+        try:
+            out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+        except OSError as error:
+            raise DataError(f"cannot write {out}: {error}") from error
+    console = Console(highlight=False)
+    if as_json:
+        for line in lines:
+            console.print(line, soft_wrap=True, markup=False)
+    else:
+        console.print(_table(proposals, verdicts))
+        console.print(_summary(verdicts))
+
+
+def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
+    if row["kind"] not in config.tasks.kinds:
+        raise DataError(f"{where}: " + unknown("task kind", row["kind"], config.tasks.kinds))
+    program = row.get("program")
+    references = (_archived(program),) if isinstance(program, str) else ()
+    return Proposal(row["kind"], row["text"], references)
+
+
+def _archived(program: str) -> Problem:
+    """A program that a code_f proposal was written for; of the archived problem no more is needed to verify it."""
+    return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0), 0)
+
+
+def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
+    if isinstance(verdict, Rejection):
+        return {"kind": proposal.kind, "valid": False, "reason": verdict.reason, "detail": verdict.detail}
+    problem = asdict(verdict)
+    del problem["author"]
+    return {"valid": True, "key": verdict.key, **problem}
+
+
+def _table(proposals: list[Proposal], verdicts: list[Problem | Rejection]) -> Table:
+    table = Table(show_lines=True)
+    for heading in ("", "kind", "program and input", "verdict"):
+        table.add_column(heading)
+    for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
+        if isinstance(verdict, Problem):
+            shown = verdict.program.rstrip() + "\n" + "\n".join(f"f({given})" for given in verdict.inputs[:3])
+            measure = verdict.complexity
+            said = "[bold green]problem[/]\n" + "\n".join(f"→ {escape(_cut(output))}" for output in verdict.outputs[:3])
+            said += f"\n[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · {measure.loc} lines · {verdict.steps} steps[/]"
+        else:
+            shown = _cut(proposal.text.strip(), 300)
+            said = f"[bold red]{verdict.reason}[/]\n{escape(_cut(verdict.detail))}"
+        table.add_row(str(number), proposal.kind, escape(_printable(shown)), said)
+    return table
+
+
+def _summary(verdicts: list[Problem | Rejection]) -> str:
+    reasons = Counter(verdict.reason for verdict in verdicts if isinstance(verdict, Rejection))
+    valid = len(verdicts) - sum(reasons.values())
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    return f"{valid} of {len(verdicts)} proposals are problems" + (f"; rejected: {counts}" if counts else "")
+
+
+def _cut(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """Hostile text may carry control codes: they reach a terminal only escaped."""
+    return "".join(char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text)

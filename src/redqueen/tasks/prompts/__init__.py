@@ -1,0 +1,38 @@
+"""Prompt packs: how a request becomes text and a model's text becomes blocks. They know typography, not tasks."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from redqueen.errors import ConfigError, unknown
+from redqueen.tasks.kind import Block, Request
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a model is given. With a system text it goes through the model's chat template; without, it is continued as it stands."""
+
+    text: str
+    system: str | None = None
+    stop: tuple[str, ...] = ()
+    """Generation ends where the model has written one of these."""
+
+
+class PromptPack(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def render(self, request: Request) -> Prompt: ...
+
+    def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
+        """The blocks that a model wrote; raises Malformed."""
+        ...
+
+
+def load_pack(name: str) -> PromptPack:
+    from redqueen.tasks.prompts.chat import ChatPack
+    from redqueen.tasks.prompts.compact import CompactPack
+
+    packs: dict[str, PromptPack] = {"chat": ChatPack(), "compact": CompactPack()}
+    if name not in packs:
+        raise ConfigError(unknown("prompt pack", name, packs))
+    return packs[name]

@@ -1,0 +1,46 @@
+"""The chat pack: instructions in words, reasoning in <think>, the answer in <answer> as fenced blocks."""
+
+import re
+
+from redqueen.tasks.kind import Block, Malformed, Request
+from redqueen.tasks.prompts import Prompt
+
+_SYSTEM = "You are a careful Python programmer. You reason first, between <think> and </think>, and then answer between <answer> and </answer>."
+_FENCES = {"program": "python"}
+_LABELS = {"python": "program", "py": "program", "python3": "program"}
+_BLOCK = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
+_ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
+
+
+class ChatPack:
+    name = "chat"
+
+    def render(self, request: Request) -> Prompt:
+        parts = [request.instruction]
+        for number, example in enumerate(request.examples, 1):
+            parts += [f"Example {number}:", _fenced(example)]
+        if request.given:
+            parts.append(_fenced(request.given))
+        parts.append("Write your reasoning between <think> and </think>. Then write exactly this, with the blocks filled in:")
+        parts.append("<answer>\n" + _fenced(tuple((label, "...") for label in request.wanted)) + "\n</answer>")
+        return Prompt("\n\n".join(parts), _SYSTEM, ("</answer>",))
+
+    def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
+        said = text.rpartition("</think>")[2]
+        answers = _ANSWER.findall(said)
+        if len(answers) != 1:
+            raise Malformed(f"{len(answers)} answers, expected one between <answer> and </answer>")
+        blocks = [(_LABELS.get(label, label), body.rstrip("\n")) for label, body in _BLOCK.findall(answers[0])]
+        if len(wanted) == 1 and len(blocks) <= 1:  # one thing was asked for: it may come without a fence, or under another label
+            return [(wanted[0], blocks[0][1] if blocks else _bare(answers[0]))]
+        return blocks
+
+
+def _fenced(blocks: tuple[Block, ...]) -> str:
+    return "\n".join(f"```{_FENCES.get(label, label)}\n{text.rstrip()}\n```" for label, text in blocks)
+
+
+def _bare(answer: str) -> str:
+    if "```" in answer:
+        raise Malformed("a fenced block that is not closed")
+    return answer.strip()

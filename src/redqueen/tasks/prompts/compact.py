@@ -1,0 +1,51 @@
+"""The compact pack, for tiny models: no words, only marked blocks. A mark is a line that no Python program starts with.
+
+    >>student code_o          >>teacher code_o
+    >>program                 >>program ... >>input ... >>output ...
+    def f(x): ...             >>new
+    >>input                   (the model writes:)
+    3                         >>program
+    >>answer                  def f(a): ...
+    (the model writes:)       >>input
+    >>think                   3
+    x = 3                     >>end
+    >>output
+    6
+    >>end
+"""
+
+from redqueen.tasks.kind import Block, Malformed, Request
+from redqueen.tasks.prompts import Prompt
+
+_MARK = ">>"
+_END = ">>end"
+
+
+class CompactPack:
+    name = "compact"
+
+    def render(self, request: Request) -> Prompt:
+        lines = [f"{_MARK}{request.role} {request.kind}"]
+        for label, text in [block for example in request.examples for block in example] + list(request.given):
+            lines += [_MARK + label, text.rstrip()]
+        lines.append(_MARK + ("new" if request.role == "teacher" else "answer"))
+        return Prompt("\n".join(lines) + "\n", None, (_END,))
+
+    def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
+        blocks: list[tuple[str, list[str]]] = []
+        for line in text.partition(_END)[0].splitlines():
+            if line.startswith(_MARK):
+                blocks.append((line.removeprefix(_MARK).strip(), []))
+            elif blocks:
+                blocks[-1][1].append(line)
+            elif line.strip():
+                raise Malformed("text before the first mark")
+        found = [(label, "\n".join(body)) for label, body in blocks if label != "think"]
+        if [label for label, _ in found] != list(wanted):
+            raise Malformed("blocks " + ", ".join(label[:20] for label, _ in found[:12]) + "; expected " + ", ".join(wanted))
+        return found
+
+
+def write_blocks(blocks: list[Block]) -> str:
+    """Blocks as a model would write them: what `parse` reads."""
+    return "".join(f"{_MARK}{label}\n{text.rstrip()}\n" for label, text in blocks) + _END

@@ -1,0 +1,94 @@
+"""The verify stage: a proposal becomes a Problem, with gold answers computed in the sandbox, or a Rejection with its reason.
+
+Covered: form, literals, static checks, limits, determinism, outputs without a literal, outputs too long, duplicates.
+Not covered: whether a problem is any good. That is what students are for.
+"""
+
+from collections.abc import Container, Sequence
+
+from pydantic import Field
+
+from redqueen.program.checks import ALLOWED_MODULES
+from redqueen.records import Problem, Proposal, Rejection
+from redqueen.sandbox import Job, Limits, Outcome, Sandbox
+from redqueen.section import Section
+from redqueen.tasks import Draft, Malformed, RunRules, TaskKind
+from redqueen.tasks.prompts import PromptPack
+
+
+class VerifyConfig(Section):
+    cpu_s: float = Field(default=1.0, gt=0)
+    """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that what is accepted stays gradable."""
+    memory_mb: int = Field(default=256, gt=0)
+    """Memory a program may take beyond the interpreter's own, in MiB."""
+    max_program_chars: int = Field(default=4000, gt=0)
+    """Longest program."""
+    max_input_chars: int = Field(default=1000, gt=0)
+    """Longest input of one call."""
+    max_output_chars: int = Field(default=1000, gt=0)
+    """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
+    allowed_modules: frozenset[str] = ALLOWED_MODULES
+    """Modules a program may import: a cheap filter, not a wall."""
+
+    def rules(self) -> RunRules:
+        return RunRules(Limits(self.cpu_s / 4, self.memory_mb), Limits(self.cpu_s, self.memory_mb), self.allowed_modules)
+
+
+def verify(
+    proposals: Sequence[Proposal], kinds: dict[str, TaskKind], pack: PromptPack, sandbox: Sandbox, config: VerifyConfig, known: Container[str] = ()
+) -> list[Problem | Rejection]:
+    """One problem or rejection for each proposal, in order. A problem is a duplicate if its key is known or came earlier in the list."""
+    drafts = [_read(proposal, kinds[proposal.kind], pack, config) for proposal in proposals]
+    jobs = [_job(draft, kinds[proposal.kind], config) for draft, proposal in zip(drafts, proposals, strict=True)]
+    outcomes = iter(sandbox.run([job for job in jobs if job is not None]))
+    verdicts: list[Problem | Rejection] = []
+    seen: set[str] = set()
+    for draft, proposal in zip(drafts, proposals, strict=True):
+        verdict = draft if isinstance(draft, Rejection) else _judge(proposal, draft, next(outcomes), config)
+        if isinstance(verdict, Problem):
+            if verdict.key in seen or verdict.key in known:
+                verdict = Rejection("duplicate", verdict.key)
+            else:
+                seen.add(verdict.key)
+        verdicts.append(verdict)
+    return verdicts
+
+
+def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack, config: VerifyConfig) -> Draft | Rejection:
+    try:
+        draft = kind.read_proposal(pack.parse(proposal.text, kind.proposal_blocks), proposal.references)
+    except Malformed as error:
+        return Rejection("malformed", str(error))
+    if len(draft.program) > config.max_program_chars:
+        return Rejection("too_long", f"program of {len(draft.program)} characters, at most {config.max_program_chars}")
+    longest = max(map(len, draft.inputs), default=0)
+    if longest > config.max_input_chars:
+        return Rejection("too_long", f"input of {longest} characters, at most {config.max_input_chars}")
+    return draft
+
+
+def _job(draft: Draft | Rejection, kind: TaskKind, config: VerifyConfig) -> Job | None:
+    return None if isinstance(draft, Rejection) else kind.verification(draft, config.rules())
+
+
+def _judge(proposal: Proposal, draft: Draft, outcome: Outcome, config: VerifyConfig) -> Problem | Rejection:
+    if outcome.kind == "rejected":  # a static check, as `word: what`
+        word, _, what = outcome.detail.partition(": ")
+        return Rejection(word, what)
+    if outcome.kind != "value":
+        return Rejection(outcome.kind, outcome.detail)
+    longest = max(map(len, outcome.values))
+    if longest > config.max_output_chars:
+        return Rejection("too_long", f"output of {longest} characters, at most {config.max_output_chars}")
+    assert outcome.inspection is not None and outcome.steps is not None
+    return Problem(
+        kind=proposal.kind,
+        program=draft.program,
+        inputs=draft.inputs,
+        outputs=outcome.values,
+        canonical=outcome.inspection.canonical,
+        complexity=outcome.inspection.complexity,
+        steps=outcome.steps,
+        message=draft.message,
+        author=proposal.author,
+    )
