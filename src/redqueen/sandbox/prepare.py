@@ -19,18 +19,18 @@ from collections.abc import Callable
 from typing import Any
 
 MODULES = """
-    _strptime abc argparse array ast base64 binascii bisect calendar cmath codecs collections collections.abc colorsys contextlib contextvars
-    copy copyreg csv ctypes dataclasses datetime decimal difflib dis enum errno fnmatch fractions functools gc getopt graphlib hashlib heapq
-    importlib.util inspect io itertools json keyword linecache logging marshal math numbers opcode operator os pprint queue random re reprlib
-    sched secrets shlex signal stat statistics string struct textwrap threading time timeit token tokenize traceback types typing unicodedata
-    uuid warnings weakref zlib
+    _strptime abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc contextlib copy ctypes dataclasses datetime
+    decimal enum errno fractions functools gc hashlib heapq importlib.util inspect io itertools json keyword math numbers operator os pprint
+    queue random re reprlib secrets signal statistics string struct sys textwrap threading time traceback types typing unicodedata uuid
+    warnings weakref
     encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16 encodings.utf_16_le encodings.utf_16_be
     encodings.utf_32 encodings.utf_7 encodings.punycode encodings.cp1252 encodings.cp437 encodings.cp1251 encodings.cp850
     encodings.iso8859_1 encodings.iso8859_15 encodings.rot_13 encodings.hex_codec encodings.base64_codec encodings.unicode_escape
     encodings.raw_unicode_escape encodings.koi8_r
 """.split()
 """No file can be opened later, so what a program may import must be here already. Every module costs each child: a fork copies the
-page tables of all of them, so what could only fail behind the walls (sockets, processes, files) is not here."""
+page tables of all of them, so what could only fail behind the walls (sockets, processes, files) is not here, nor what programs of
+this kind have no use for."""
 
 CLOCKS = (1_000_000_000, 1_800_000_000, 4_200_000_000)
 """The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them."""
@@ -47,7 +47,6 @@ _SAMPLES = (
 
 
 def imports() -> None:
-    sys.modules["_hashlib"] = None  # type: ignore[assignment]  # hashlib's own code will do; OpenSSL is as large as all the rest
     for name in MODULES:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)

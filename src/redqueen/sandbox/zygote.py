@@ -11,7 +11,6 @@ import os
 
 os.register_at_fork = lambda **hooks: None  # type: ignore[assignment]  # the library's hooks (reseeding, locks) cost each child 0.8 ms
 
-import _socket  # the socket module around it builds thousands of constants that every fork would copy
 import gc
 import json
 import mmap
@@ -22,24 +21,28 @@ import sys
 import time
 from collections.abc import Callable
 
+for heavy in ("_hashlib", "_uuid", "_posixsubprocess"):  # the library does without; each child would pay for OpenSSL and the like
+    sys.modules[heavy] = None  # type: ignore[assignment]
 sys.path.insert(0, sys.argv[3])
-from redqueen.sandbox import child, lockdown, prepare, wire  # noqa: E402
+from redqueen.sandbox import prepare
+
+prepare.imports()  # before the harness, whose objects then lie close together: that saves a child 20 page faults
+from redqueen.sandbox import child, lockdown, wire
 
 _monotonic = time.monotonic  # bound before the clock is frozen
 
 
 def main() -> None:
-    host = _socket.socket(fileno=int(sys.argv[1]))
+    host = int(sys.argv[1])
     replica, options = int(sys.argv[2]), sys.argv[4:]
     _silence()
-    prepare.imports()
     prepare.warm_up()
     server = Server(host, unsafe="unsafe" in options)
     walls = server.lock_down(without=set(options))
     prepare.environment(replica)
     prepare.forget_harness()
     report = json.dumps(walls).encode()
-    host.sendall(wire.REPLY.pack(wire.DONE, 0, 0.0, len(report)) + report)
+    server.send(wire.REPLY.pack(wire.DONE, 0, 0.0, len(report)), report)
     gc.collect()
     gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
     while True:
@@ -54,7 +57,7 @@ def _silence() -> None:
 
 
 class Server:
-    def __init__(self, host: _socket.socket, unsafe: bool) -> None:
+    def __init__(self, host: int, unsafe: bool) -> None:
         self.host = host
         self.unsafe = unsafe
         private = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS  # the default is shared with every child
@@ -99,7 +102,7 @@ class Server:
         """Go on as process 1 of the new pid namespace. The outer process stays behind, only to end when this one does."""
         pid = os.fork()
         if pid:
-            self.host.close()
+            os.close(self.host)
             os.waitpid(pid, 0)
             os._exit(0)
 
@@ -132,8 +135,7 @@ class Server:
         state, size = self._collect(result_fd, deadline, head.reply)
         os.close(result_fd)
         status, cpu_s = self._end(pids, state)
-        self.host.sendall(wire.REPLY.pack(state, status, cpu_s, size))
-        self.host.sendall(self.reply[:size])
+        self.send(wire.REPLY.pack(state, status, cpu_s, size), self.reply[:size])
         self.reply[:size] = bytes(size)
 
     def _limit_memory(self, memory: int) -> None:
@@ -145,11 +147,16 @@ class Server:
     def _receive(self, buffer: bytearray | memoryview) -> bytearray | memoryview:
         view, at = memoryview(buffer), 0
         while at < len(view):
-            count = self.host.recv_into(view[at:])
+            count = os.readv(self.host, [view[at:]])
             if not count:
                 os._exit(0)
             at += count
         return buffer
+
+    def send(self, head: bytes, body: bytes | memoryview) -> None:
+        sent = os.writev(self.host, [head, body]) - len(head)
+        while sent < len(body):
+            sent += os.write(self.host, body[sent:])
 
     def _start(self, head: wire.Head, body: memoryview) -> tuple[int, list[int]]:
         result_read, result_write = os.pipe()
@@ -183,7 +190,7 @@ class Server:
         """What each child does for itself before anything else: hang up, take its limits and its timer, and last the filter. A child
         for which any of this fails ends here."""
         try:
-            for fd in (self.host.fileno(), *close):
+            for fd in (self.host, *close):
                 os.close(fd)
             if head.mode == wire.SCRIPT:
                 _standard_streams(body, head.output)
@@ -201,14 +208,14 @@ class Server:
         """Read what the child writes until it closes its end; ends early at the wall limit, at too much output, or with the trainer."""
         poll = select.poll()
         poll.register(result_fd, select.POLLIN)
-        poll.register(self.host.fileno(), 0)  # hang-up only
+        poll.register(self.host, 0)  # hang-up only
         size = 0
         while True:
             left = deadline - _monotonic()
             if left <= 0:
                 return wire.WALL, 0
             ready = poll.poll(left * 1000 + 1)
-            if any(fd == self.host.fileno() for fd, _ in ready):
+            if any(fd == self.host for fd, _ in ready):
                 os._exit(0)
             if ready:
                 count = os.readv(result_fd, [self.reply[size : min(size + (1 << 20), most + 1)]])
