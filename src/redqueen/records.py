@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from redqueen.program.canonical import content_key
 from redqueen.program.complexity import Complexity
+from redqueen.program.keys import content_key
 
 
 @dataclass(frozen=True, slots=True)

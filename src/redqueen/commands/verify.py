@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from redqueen.config import Config, load_config
 from redqueen.errors import DataError, unknown
@@ -38,8 +37,9 @@ def run(path: Path, out: Path | None, config_file: Path | None, settings: list[s
         for line in lines:
             console.print(line, soft_wrap=True, markup=False)
     else:
-        console.print(_table(proposals, verdicts))
-        console.print(_summary(verdicts))
+        for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
+            _show(console, number, proposal, verdict)
+        console.print(_summary(verdicts), style="bold")
 
 
 def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
@@ -63,21 +63,33 @@ def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
     return {"valid": True, "key": verdict.key, **problem}
 
 
-def _table(proposals: list[Proposal], verdicts: list[Problem | Rejection]) -> Table:
-    table = Table(show_lines=True)
-    for heading in ("", "kind", "program and input", "verdict"):
-        table.add_column(heading)
-    for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
-        if isinstance(verdict, Problem):
-            shown = verdict.program.rstrip() + "\n" + "\n".join(f"f({given})" for given in verdict.inputs[:3])
-            measure = verdict.complexity
-            said = "[bold green]problem[/]\n" + "\n".join(f"→ {escape(_cut(output))}" for output in verdict.outputs[:3])
-            said += f"\n[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · {measure.loc} lines · {verdict.steps} steps[/]"
-        else:
-            shown = _cut(proposal.text.strip(), 300)
-            said = f"[bold red]{verdict.reason}[/]\n{escape(_cut(verdict.detail))}"
-        table.add_row(str(number), proposal.kind, escape(_printable(shown)), said)
-    return table
+def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | Rejection) -> None:
+    """One proposal: its verdict on a line, then what it is about."""
+    if isinstance(verdict, Problem):
+        measure = verdict.complexity
+        console.print(
+            f"[bold green]✓ {number:2} {proposal.kind}[/]  problem {verdict.key[:8]}  "
+            f"[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · {measure.loc} lines · {verdict.steps} steps executed[/]"
+        )
+        _indented(console, verdict.program)
+        if verdict.message:
+            _indented(console, f'"{verdict.message}"')
+        for given, output in zip(verdict.inputs, verdict.outputs, strict=True):
+            _indented(console, f"f({_cut(given)}) → {_cut(output)}", "green")
+    else:
+        console.print(f"[bold red]✗ {number:2} {proposal.kind}[/]  {verdict.reason}: {escape(_cut(verdict.detail))}")
+        _indented(console, _cut(_without_tags(proposal.text), 400), "dim")
+
+
+def _indented(console: Console, text: str, style: str = "") -> None:
+    for line in text.strip("\n").splitlines():
+        console.print("     " + escape(_printable(line)), style=style, soft_wrap=True)
+
+
+def _without_tags(text: str) -> str:
+    """The part of a text between its answer tags, if it has them, without the fences."""
+    answer = text.rpartition("<answer>")[2].partition("</answer>")[0]
+    return "\n".join(line for line in answer.splitlines() if not line.startswith("```"))
 
 
 def _summary(verdicts: list[Problem | Rejection]) -> str:

@@ -5,92 +5,57 @@ proposed twice is seen as one. Only names are normalised: `a + b` and `b + a` st
 """
 
 import ast
-import hashlib
-from typing import cast
+
+from redqueen.program.complexity import bound_name
+
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def canonical_program(tree: ast.Module, entry: str = "f") -> str:
-    """The canonical text of a parsed program; the tree is not changed."""
-    copy = cast(ast.Module, ast.parse(ast.unparse(tree)))
-    _Renamer(_bound(copy), keep={entry}).visit(copy)
-    return ast.unparse(ast.fix_missing_locations(copy))
+    """The canonical text of a parsed program. The tree is changed on the way: what else needs it comes before."""
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, ast.AnnAssign) for node in nodes):
+        nodes = list(ast.walk(_WithoutAnnotations().visit(tree)))
+    bound = {name for node in nodes if (name := bound_name(node) or _defined(node)) is not None}
+    names = _Names(bound - {entry})
+    for node in nodes:
+        names.rename(node)
+    return ast.unparse(tree)
 
 
-def content_key(*parts: str) -> str:
-    """A hash of texts in order; the lengths keep ('ab', 'c') and ('a', 'bc') apart."""
-    digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()[:32]
+def _defined(node: ast.AST) -> str | None:
+    return node.name if isinstance(node, _DEFINITIONS) else None
 
 
-def _bound(tree: ast.AST) -> set[str]:
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del):
-            names.add(node.id)
+class _Names:
+    """New names in order of first appearance. Attributes, keywords of calls and imports keep theirs: their meaning is outside."""
+
+    def __init__(self, bound: set[str]) -> None:
+        self.bound = bound
+        self.given: dict[str, str] = {}
+
+    def new(self, old: str) -> str:
+        return self.given.setdefault(old, f"v{len(self.given)}") if old in self.bound else old
+
+    def rename(self, node: ast.AST) -> None:
+        kind = type(node)
+        if kind is ast.Name:
+            node.id = self.new(node.id)  # type: ignore[attr-defined]
         elif isinstance(node, ast.arg):
-            names.add(node.arg)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            names.add(node.name)
-    return names
+            node.arg, node.annotation = self.new(node.arg), None
+        elif isinstance(node, _DEFINITIONS):
+            node.name, node.body = self.new(node.name), _without_docstring(node.body)
+            if not isinstance(node, ast.ClassDef):
+                node.returns = None
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            node.names = [self.new(name) for name in node.names]
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            node.name = self.new(node.name)
 
 
-class _Renamer(ast.NodeTransformer):
-    """Renames in order of first appearance. Attributes, keywords of calls and imports keep their names: their meaning is outside."""
-
-    def __init__(self, bound: set[str], keep: set[str]) -> None:
-        self.bound = bound - keep
-        self.names: dict[str, str] = {}
-
-    def name(self, old: str) -> str:
-        return self.names.setdefault(old, f"v{len(self.names)}") if old in self.bound else old
-
-    def visit_Name(self, node: ast.Name) -> ast.AST:
-        node.id = self.name(node.id)
-        return node
-
-    def visit_arg(self, node: ast.arg) -> ast.AST:
-        node.arg, node.annotation = self.name(node.arg), None
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        node.name, node.returns = self.name(node.name), None
-        node.body = _without_docstring(node.body)
-        return self.generic_visit(node)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        node.name = self.name(node.name)
-        node.body = _without_docstring(node.body)
-        return self.generic_visit(node)
-
+class _WithoutAnnotations(ast.NodeTransformer):
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        if node.value is None:
-            return ast.Pass()
-        return self.visit(ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno))  # type: ignore[no-any-return]
-
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        node.name = node.name and self.name(node.name)
-        return self.generic_visit(node)
-
-    def visit_Global(self, node: ast.Global) -> ast.AST:
-        node.names = [self.name(name) for name in node.names]
-        return node
-
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
-        node.names = [self.name(name) for name in node.names]
-        return node
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> ast.AST:
-        node.name = node.name and self.name(node.name)
-        return self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> ast.AST:
-        node.name = node.name and self.name(node.name)
-        return node
+        return ast.Pass() if node.value is None else ast.Assign(targets=[node.target], value=node.value, lineno=node.lineno)
 
 
 def _without_docstring(body: list[ast.stmt]) -> list[ast.stmt]:

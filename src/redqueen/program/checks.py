@@ -14,47 +14,44 @@ ALLOWED_MODULES: frozenset[str] = frozenset(
 )
 """Modules a proposed program may import: they compute, and reach neither files, clocks, chance nor the interpreter's inside."""
 
-CHANCE = frozenset({"id", "hash", "input", "open", "print", "breakpoint", "exec", "eval", "compile", "globals", "locals", "vars", "__import__"})
-"""Names of builtins whose result depends on the process, or that reach past the program's own text."""
+FORBIDDEN_NAMES = frozenset(
+    "__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split()
+)
+"""Builtins whose result depends on the process, that reach past the program's own text, or that only make noise."""
 
-INSIDE = frozenset({"__class__", "__bases__", "__subclasses__", "__globals__", "__builtins__", "__code__", "__closure__", "__mro__", "__dict__"})
+FORBIDDEN_ATTRIBUTES = frozenset(
+    "__bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__ __subclasses__ __traceback__ f_back f_globals gi_frame".split()
+)
 """Attributes that lead from a value into the interpreter."""
 
 
 def check(tree: ast.Module, allowed_modules: Iterable[str] = ALLOWED_MODULES, entry: str = "f") -> str | None:
     """The reason to turn the program away, as `word: what`, or None."""
-    return _check_entry(tree, entry) or _check_imports(tree, frozenset(allowed_modules)) or _check_names(tree)
-
-
-def _check_entry(tree: ast.Module, entry: str) -> str | None:
-    top_level = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == entry]
-    if len(top_level) != 1:
-        return f"entry: {len(top_level)} functions named {entry} at the top level, expected one"
+    count = sum(isinstance(node, ast.FunctionDef) and node.name == entry for node in tree.body)
+    if count != 1:
+        return f"entry: {count} functions named {entry} at the top level, expected one"
+    allowed = frozenset(allowed_modules)
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store | ast.Del) and node.id == entry:
-            return f"entry: {entry} is bound a second time"
-        if isinstance(node, ast.Global) and entry in node.names:
-            return f"entry: {entry} is bound a second time"
+        reason = _check_node(node, allowed, entry)
+        if reason is not None:
+            return reason
     return None
 
 
-def _check_imports(tree: ast.Module, allowed: frozenset[str]) -> str | None:
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or "."] if not node.level else ["."]
-        for name in names:
-            if name not in allowed and name.partition(".")[0] not in allowed:
-                return f"import: {name[:60]}"
-    return None
-
-
-def _check_names(tree: ast.Module) -> str | None:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in CHANCE and isinstance(node.ctx, ast.Load):
-            return f"chance: {node.id}"
-        if isinstance(node, ast.Attribute) and node.attr in INSIDE:
-            return f"inside: {node.attr}"
-    return None
+def _check_node(node: ast.AST, allowed: frozenset[str], entry: str) -> str | None:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Load):
+            return f"forbidden_name: {node.id}" if node.id in FORBIDDEN_NAMES else None
+        return f"entry: {entry} is bound a second time" if node.id == entry else None
+    if isinstance(node, ast.Attribute):
+        return f"forbidden_attribute: {node.attr}" if node.attr in FORBIDDEN_ATTRIBUTES else None
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [node.module if node.module and not node.level else "a relative import"]
+    elif isinstance(node, ast.Global) and entry in node.names:
+        return f"entry: {entry} is bound a second time"
+    else:
+        return None
+    foreign = [name for name in names if name not in allowed and name.partition(".")[0] not in allowed]
+    return f"forbidden_import: {foreign[0][:60]}" if foreign else None

@@ -6,10 +6,9 @@ Executed steps are not here: they need a run, and the sandbox counts them.
 
 import ast
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,104 +27,93 @@ class Complexity:
 
 
 def measure(tree: ast.Module, source: str) -> Complexity:
-    volume, difficulty = _halstead(tree)
+    survey = _Survey()
+    survey.visit(tree, 1, "", counted=True)
+    operators, operands = survey.operators, survey.operands
+    vocabulary = len(set(operators)) + len(set(operands))
+    volume = (len(operators) + len(operands)) * math.log2(vocabulary) if vocabulary else 0.0
+    difficulty = len(set(operators)) / 2 * len(operands) / len(set(operands)) if operands else 0.0
     return Complexity(
-        ast_depth=_depth(tree),
-        cyclomatic=1 + _decisions(tree.body),
+        ast_depth=survey.depth,
+        cyclomatic=1 + survey.decisions,
         loc=sum(1 for line in source.splitlines() if line.strip() and not line.strip().startswith("#")),
-        variables=len(set(bound_names(tree))),
+        variables=len(survey.names),
         halstead_volume=round(volume, 3),
         halstead_difficulty=round(difficulty, 3),
         halstead_effort=round(volume * difficulty, 3),
     )
 
 
-def bound_names(tree: ast.AST) -> Iterator[str]:
-    """Every variable name the program binds, in source order, repeats included; functions, classes and imports are no variables."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
-            yield node.name
+@dataclass(slots=True)
+class _Survey:
+    """What one walk over the tree collects."""
+
+    depth: int = 0
+    decisions: int = 0
+    names: set[str] = field(default_factory=set)
+    operators: list[str] = field(default_factory=list)
+    operands: list[tuple[str, object]] = field(default_factory=list)
+
+    def visit(self, node: ast.AST, depth: int, scope: str, counted: bool, asserted: bool = False) -> None:
+        """As in radon, what an assert tests decides nothing more than the assert does, and decorators and defaults count for nothing."""
+        kind = type(node)
+        self.depth = max(self.depth, depth)
+        name = bound_name(node)
+        if name is not None:
+            self.names.add(name)
+        if counted:
+            if kind in _DECISIONS and not asserted:
+                self.decisions += _DECISIONS[kind](node)
+            if kind in _OPERATIONS:
+                operators, operands = _OPERATIONS[kind](node)
+                self.operators += [type(operator).__name__ for operator in operators]
+                self.operands += [(scope, _operand(operand)) for operand in operands]
+        inside = node.body if kind in _DEFINITIONS else None  # type: ignore[attr-defined]
+        scope = node.name if kind in _FUNCTIONS else scope  # type: ignore[attr-defined]
+        asserted = asserted or kind is ast.Assert
+        for child in ast.iter_child_nodes(node):
+            self.visit(child, depth + 1, scope, counted and (inside is None or child in inside), asserted)
 
 
-def _depth(tree: ast.AST) -> int:
-    deepest, level = 0, [tree]
-    while level:
-        deepest += 1
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-    return deepest
+# Looked up by exact type, not by isinstance: this runs in every child that verifies a proposal.
+_FUNCTIONS = {ast.FunctionDef, ast.AsyncFunctionDef}
+_DEFINITIONS = {*_FUNCTIONS, ast.ClassDef}
+_DECISIONS: dict[type, Callable[[Any], int]] = {
+    ast.If: lambda node: 1,
+    ast.IfExp: lambda node: 1,
+    ast.Assert: lambda node: 1,
+    ast.For: lambda node: 1 + bool(node.orelse),
+    ast.AsyncFor: lambda node: 1 + bool(node.orelse),
+    ast.While: lambda node: 1 + bool(node.orelse),
+    ast.Try: lambda node: len(node.handlers) + bool(node.orelse),
+    ast.BoolOp: lambda node: len(node.values) - 1,
+    ast.comprehension: lambda node: 1 + len(node.ifs),
+    ast.Match: lambda node: len(node.cases) - any(_is_wildcard(case) for case in node.cases),
+}
+_OPERATIONS: dict[type, Callable[[Any], tuple[list[ast.AST], list[ast.expr]]]] = {
+    ast.BinOp: lambda node: ([node.op], [node.left, node.right]),
+    ast.UnaryOp: lambda node: ([node.op], [node.operand]),
+    ast.BoolOp: lambda node: ([node.op], node.values),
+    ast.AugAssign: lambda node: ([node.op], [node.target, node.value]),
+    ast.Compare: lambda node: (node.ops, [*node.comparators, node.left]),
+}
+_BINDERS: dict[type, Callable[[Any], str | None]] = {
+    ast.Name: lambda node: node.id if type(node.ctx) is ast.Store else None,
+    ast.arg: lambda node: node.arg,
+    ast.ExceptHandler: lambda node: node.name,
+    ast.MatchAs: lambda node: node.name,
+    ast.MatchStar: lambda node: node.name,
+}
 
 
-def _decisions(nodes: Iterable[ast.AST]) -> int:
-    """Decision points below these nodes, nested functions included. As in radon, what an assert tests is not looked into, nor are
-    decorators and defaults."""
-    total = 0
-    for node in nodes:
-        if isinstance(node, Function | ast.ClassDef):
-            total += _decisions(node.body)
-        elif isinstance(node, ast.Assert):
-            total += 1
-        else:
-            total += _decision(node) + _decisions(ast.iter_child_nodes(node))
-    return total
+def bound_name(node: ast.AST) -> str | None:
+    """The variable that this node binds; functions, classes and imports are no variables."""
+    binder = _BINDERS.get(type(node))
+    return None if binder is None else binder(node)
 
 
-def _decision(node: ast.AST) -> int:
-    if isinstance(node, ast.If | ast.IfExp):
-        return 1
-    if isinstance(node, ast.For | ast.AsyncFor | ast.While):
-        return 1 + bool(node.orelse)
-    if isinstance(node, ast.Try):
-        return len(node.handlers) + bool(node.orelse)
-    if isinstance(node, ast.BoolOp):
-        return len(node.values) - 1
-    if isinstance(node, ast.comprehension):
-        return 1 + len(node.ifs)
-    if isinstance(node, ast.Match):
-        wildcard = any(isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None for case in node.cases)
-        return len(node.cases) - wildcard
-    return 0
-
-
-def _halstead(tree: ast.Module) -> tuple[float, float]:
-    """Volume and difficulty from the operators of expressions and their operands."""
-    operators: list[str] = []
-    operands: list[tuple[str, object]] = []
-    for scope, node in _scoped(tree, ""):
-        found_operators, found_operands = _operation(node)
-        operators += [type(operator).__name__ for operator in found_operators]
-        operands += [(scope, _operand(operand)) for operand in found_operands]
-    vocabulary = len(set(operators)) + len(set(operands))
-    length = len(operators) + len(operands)
-    volume = length * math.log2(vocabulary) if vocabulary else 0.0
-    distinct = len(set(operands))
-    difficulty = len(set(operators)) / 2 * len(operands) / distinct if distinct else 0.0
-    return volume, difficulty
-
-
-def _scoped(node: ast.AST, scope: str) -> Iterator[tuple[str, ast.AST]]:
-    yield scope, node
-    children = node.body if isinstance(node, Function) else ast.iter_child_nodes(node)
-    inner = node.name if isinstance(node, Function) else scope
-    for child in children:
-        yield from _scoped(child, inner)
-
-
-def _operation(node: ast.AST) -> tuple[list[ast.AST], list[ast.expr]]:
-    if isinstance(node, ast.BinOp):
-        return [node.op], [node.left, node.right]
-    if isinstance(node, ast.UnaryOp):
-        return [node.op], [node.operand]
-    if isinstance(node, ast.BoolOp):
-        return [node.op], list(node.values)
-    if isinstance(node, ast.AugAssign):
-        return [node.op], [node.target, node.value]
-    if isinstance(node, ast.Compare):
-        return list(node.ops), [*node.comparators, node.left]
-    return [], []
+def _is_wildcard(case: ast.match_case) -> bool:
+    return isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None
 
 
 def _operand(node: ast.expr) -> object:

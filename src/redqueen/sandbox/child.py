@@ -69,8 +69,9 @@ def compile_program(order: wire.Order, program: str, write: Write) -> types.Code
     if reason is not None:
         write(b"R" + reason.encode("ascii", "backslashreplace"))
         return None
-    write(b"I" + wire.write_inspection(canonical_program(tree, order.entry), measure(tree, program)).encode())
-    return compile(tree, "<program>", "exec", dont_inherit=True)
+    complexity, code = measure(tree, program), compile(tree, "<program>", "exec", dont_inherit=True)
+    write(b"I" + wire.write_inspection(canonical_program(tree, order.entry), complexity).encode())
+    return code
 
 
 def calls(order: wire.Order, code: types.CodeType, inputs: list[str], max_text: int, write: Write) -> None:

@@ -309,4 +309,6 @@ def _number(token: str) -> int | float | complex:
             number = float(digits)
     except ValueError as error:  # 0777, or more digits than CPython converts
         raise NotLiteral("bad number") from error
+    if number in (float("inf"), complex(0.0, float("inf"))):  # 1e999
+        raise NotLiteral("nan or infinity")
     return number
