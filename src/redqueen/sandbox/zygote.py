@@ -64,6 +64,7 @@ class Server:
         self.request = memoryview(mmap.mmap(-1, wire.MAX_BODY, flags=private))
         self.reply = memoryview(mmap.mmap(-1, wire.MAX_BODY, flags=private))
         self.filter: lockdown.SeccompFilter | None = None
+        self.own_namespace = False
         self.address_space = 0
         self.memory = 0
 
@@ -87,6 +88,7 @@ class Server:
         build("namespaces", lockdown.new_namespaces)
         if walls["namespaces"] == "up":
             build("empty_root", lockdown.empty_root)
+            self.own_namespace = True
             self._become_first_process()
         build("privileges", lockdown.drop_privileges)
         build("no_new_privileges", lockdown.no_new_privileges)
@@ -194,6 +196,8 @@ class Server:
                 os.close(fd)
             if head.mode == wire.SCRIPT:
                 _standard_streams(body, head.output)
+            if not self.own_namespace:
+                lockdown.die_with_parent()
             if self.filter is None:
                 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
             signal.setitimer(signal.ITIMER_PROF, head.cpu_s)  # the default action of SIGPROF is death, and the filter denies sigaction

@@ -1,0 +1,59 @@
+"""The shape of the house: what may import what, and what a command may not pay for."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import redqueen
+
+ROOT = Path(redqueen.__file__).parent
+STAGES = {"match", "propose", "verify", "solve", "reward", "update", "evolve"}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ours that a file imports when it is imported itself."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def test_help_imports_neither_torch_nor_pydantic() -> None:
+    code = "import sys, redqueen.cli; print(sorted({'torch', 'pydantic', 'transformers', 'numpy'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_what_a_zygote_loads_is_the_standard_library_and_little_of_ours() -> None:
+    code = (
+        "import sys; from redqueen.sandbox import child, lockdown, prepare, wire\n"
+        "names = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
+        "print(sorted(names - {'__main__', 'redqueen'}), sorted(name for name in sys.modules if name.startswith('redqueen.')))"
+    )
+    root = str(ROOT.parent)
+    out = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{code}"], capture_output=True, text=True, check=True).stdout
+    ours = ["program", "program.canonical", "program.checks", "program.complexity", "sandbox", "sandbox.child", "sandbox.jobs", "sandbox.literals", "sandbox.lockdown", "sandbox.prepare", "sandbox.wire"]  # fmt: skip
+    assert out == f"[] {[f'redqueen.{name}' for name in ours]}\n"
+
+
+def test_stages_do_not_import_each_other_but_for_their_settings() -> None:
+    for path in [ROOT / f"{stage}.py" for stage in STAGES if (ROOT / f"{stage}.py").exists()]:
+        for name in imports(path):
+            first, _, rest = name.removeprefix("redqueen.").partition(".")
+            if first in STAGES and first != path.stem:
+                assert not rest or rest.endswith("Config"), f"{path.name} imports {name}"
+
+
+def test_the_sandbox_knows_nothing_of_tasks() -> None:
+    for path in (ROOT / "sandbox").glob("*.py"):
+        assert not any(name.startswith(("redqueen.tasks", "redqueen.records", "redqueen.verify")) for name in imports(path)), path
+
+
+def test_heavy_imports_stay_in_their_rooms() -> None:
+    heavy = {"torch", "transformers", "vllm", "ray"}
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0]
+        assert room in ("model", "engine", "pawn") or not heavy & {name.partition(".")[0] for name in imports(path)}, path

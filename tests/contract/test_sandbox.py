@@ -1,0 +1,196 @@
+"""What a job is and what comes of it: outcomes, modes, limits, determinism."""
+
+import dataclasses
+
+import pytest
+
+from redqueen.errors import SandboxError
+from redqueen.program.checks import ALLOWED_MODULES
+from redqueen.sandbox import Job, Limits, Outcome
+from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.pool import SandboxPool
+
+SHORT = Limits(cpu_s=0.2)
+
+
+def one(pool: SandboxPool, program: str, *inputs: str, **settings: object) -> Outcome:
+    return pool.run([Job(program, inputs or ("",), **settings)])[0]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "detail"),
+    [
+        ("def f(): return [1, 'a']", "value", ""),
+        ("def f(): return 1 / 0", "error", "ZeroDivisionError"),
+        ("def f(", "error", "SyntaxError"),
+        ("def g(): return 1", "error", "NameError"),
+        ("def f():\n    while True: pass", "timeout", "CPU time"),
+        ("def f(): return len(bytearray(1 << 40))", "memory", ""),
+        ("def f(): return object()", "unsupported", "not a literal type"),
+        ("def f(): return list({'a', 'b', 'c', 'd', 'e', 'f'})", "unstable", "input 0"),
+        ("import os\ndef f(): os.abort()", "crashed", "SIG"),
+        ("# " + "x" * 70_000 + "\ndef f(): return 1", "rejected", "size"),
+    ],
+)
+def test_each_outcome_has_its_word_and_detail(pool: SandboxPool, program: str, kind: str, detail: str) -> None:
+    outcome = one(pool, program, stable=True, limits=SHORT)
+    assert outcome.kind == kind
+    assert detail in outcome.detail
+
+
+def test_outcomes_come_in_the_order_of_the_jobs_and_all_lanes_work(pool: SandboxPool) -> None:
+    jobs = [Job("def f(x):\n    for _ in range(x * 1000): pass\n    return x", (str(number % 7),)) for number in range(60)]
+    assert [outcome.values for outcome in pool.run(jobs)] == [(str(number % 7),) for number in range(60)]
+    assert pool.most_in_flight == 2
+
+
+def test_every_input_gets_a_result_of_its_own_in_a_fresh_namespace(pool: SandboxPool) -> None:
+    program = "seen = []\ndef f(x):\n    seen.append(x)\n    return 10 // x, len(seen)"
+    outcome = one(pool, program, "1", "0", "5", stable=True)
+    assert [(result.kind, result.text) for result in outcome.results] == [("value", "(10, 1)"), ("error", "ZeroDivisionError"), ("value", "(2, 1)")]
+    assert (outcome.kind, outcome.detail) == ("error", "ZeroDivisionError")
+
+
+def test_state_that_leaks_from_one_input_to_the_next_is_unstable(pool: SandboxPool) -> None:
+    program = "import math\ndef f(x):\n    math.count = getattr(math, 'count', 0) + 1\n    return math.count"
+    assert one(pool, program, "1", "2", "3", stable=True).kind == "unstable"
+
+
+def test_patched_builtins_reach_neither_the_next_input_nor_the_result(pool: SandboxPool) -> None:
+    program = "import builtins\ndef f(x):\n    n = len(x)\n    builtins.len = builtins.type = builtins.sorted = builtins.isinstance = lambda *a: 42\n    return {n, 7}"
+    assert one(pool, program, "'ab'", "'abc'", stable=True).values == ("{2, 7}", "{3, 7}")
+
+
+def test_a_limit_ends_all_inputs_of_a_job(pool: SandboxPool) -> None:
+    outcome = one(pool, "def f(x):\n    while x: pass\n    return x", "0", "1", limits=SHORT)
+    assert [result.kind for result in outcome.results] == ["timeout", "timeout"]
+
+
+def test_memory_beyond_the_limit_is_refused_and_below_it_is_not(pool: SandboxPool) -> None:
+    program = "def f(mb): return len(bytearray(mb << 20)) >> 20"
+    assert one(pool, program, "40", limits=Limits(memory_mb=64)).values == ("40",)
+    assert one(pool, program, "70", limits=Limits(memory_mb=64)).kind == "memory"
+    assert one(pool, program, "200", limits=Limits(memory_mb=256)).values == ("200",)
+
+
+def test_a_value_that_depends_on_the_memory_limit_is_unstable(pool: SandboxPool) -> None:
+    program = "def f():\n    a = []\n    try:\n        while True: a.append(bytearray(1 << 20))\n    except MemoryError:\n        return len(a)"
+    assert one(pool, program, stable=True).kind == "unstable"
+
+
+def test_larger_results_pass_where_they_are_asked_for(pool: SandboxPool) -> None:
+    program = "def f(n): return ['x' * n, 3 ** n]"
+    assert one(pool, program, "100000").kind == "unsupported"
+    outcome = one(pool, program, "100000", limits=Limits(output_kb=1024))
+    assert outcome.kind == "value"
+    assert outcome.values[0].startswith("['xxx")
+
+
+def test_inputs_may_be_expressions_where_that_is_asked_for(pool: SandboxPool) -> None:
+    program = "def f(d, k='z', *, up=False): return [d, k.upper() if up else k]"
+    assert one(pool, program, "dict(a=1), 'u'", "{}, up=True", input_as="expression").values == ("[{'a': 1}, 'u']", "[{}, 'Z']")
+    assert one(pool, program, "dict(a=1), 'u'").kind == "unsupported"
+
+
+def test_steps_are_counted_and_capped(pool: SandboxPool) -> None:
+    program = "def f(n):\n    for i in range(n):\n        pass\n    return n"
+    few, more = (one(pool, program, given, stable=True, count_steps=True).steps for given in ("3", "30"))
+    assert few == 8
+    assert more == 62
+    assert one(pool, program, "30000", count_steps=True).steps == 10_000
+    assert one(pool, program, "3").steps is None
+
+
+def test_an_inspected_program_is_measured_before_it_runs(pool: SandboxPool) -> None:
+    outcome = one(pool, "def f(number):\n    if number: return 1\n    return 2", "0", allowed_modules=ALLOWED_MODULES)
+    assert outcome.inspection is not None
+    assert outcome.inspection.canonical == "def f(v0):\n    if v0:\n        return 1\n    return 2"
+    assert outcome.inspection.complexity.cyclomatic == 2
+    turned_away = one(pool, "import os\ndef f(): return os.getcwd()", allowed_modules=ALLOWED_MODULES)
+    assert (turned_away.kind, turned_away.detail) == ("rejected", "forbidden_import: os")
+
+
+def test_a_program_cannot_forge_its_inspection(pool: SandboxPool) -> None:
+    program = "from enum import sys\ndef f():\n    for fd in range(3, 20):\n        try: sys.modules['os'].write(fd, b'I[\"forged\", {}]\\nR no\\n')\n        except OSError: pass\n    return 1"
+    outcome = one(pool, program, allowed_modules=ALLOWED_MODULES)
+    assert outcome.inspection is not None
+    assert outcome.inspection.canonical.startswith("from enum import sys")
+    assert outcome.kind == "value"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "n = int(input())\nprint(sum(int(input()) for _ in range(n)))",
+        "import sys\nn, *rest = map(int, sys.stdin.read().split())\nsys.stdout.write(f'{sum(rest)}\\n')",
+        "import sys\ninput = sys.stdin.readline\nn = int(input())\nprint(sum(int(input()) for _ in range(n)), flush=True)\nsys.exit()",
+        "n, *rest = open(0).read().split()\nprint(sum(map(int, rest)))\nexit()",
+        "import os\ndata = os.read(0, 1000).split()\nos.write(1, b'%d\\n' % sum(map(int, data[1:])))",
+        "import sys\nif __name__ == '__main__':\n    lines = sys.stdin.buffer.readlines()\n    print(sum(map(int, lines[1:])))\n    quit(0)",
+    ],
+)
+def test_scripts_read_standard_input_and_write_standard_output(pool: SandboxPool, program: str) -> None:
+    assert one(pool, program, "2\n3\n4\n", "1\n5\n", mode="script", stable=True).values == (r"'7\n'", r"'5\n'")
+
+
+def test_a_script_that_fails_or_floods_has_no_value(pool: SandboxPool) -> None:
+    assert one(pool, "print(1)\nraise SystemExit(3)", mode="script").kind == "error"
+    assert one(pool, "print(input())", "", mode="script").detail == "EOFError"
+    assert one(pool, "print('x' * 100000)", mode="script").kind in ("error", "unsupported")
+    assert one(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind == "value"
+
+
+CHECK = "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert candidate([1], [2]) == [1, 2]\ncheck(candidate)"
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "detail"),
+    [
+        ("def add(a, b): return a + b", "value", ""),
+        ("def add(a, b): return a - b", "error", "AssertionError"),
+        ("def add(a, b): return object()", "unsupported", ""),
+        ("def add(a, b):\n    while True: pass", "timeout", "CPU time"),
+        ("def plus(a, b): return a + b", "error", "NameError"),
+        ("import os\ndef add(a, b): os._exit(0)", "error", "Gone"),
+        ("class A:\n    def __eq__(self, other): return True\ndef add(a, b): return A()", "unsupported", ""),
+        ("import sys\nsys.exit(0)\ndef add(a, b): return a + b", "error", "RuntimeError"),
+    ],
+)
+def test_tests_reach_the_program_through_literals_only(pool: SandboxPool, program: str, kind: str, detail: str) -> None:
+    outcome = one(pool, program, mode="tests", entry="add", tests=CHECK, limits=SHORT)
+    assert (outcome.kind, detail in outcome.detail) == (kind, True), outcome
+
+
+def test_a_tested_program_finds_nothing_of_the_tests_in_its_memory(pool: SandboxPool) -> None:
+    program = """
+import ctypes, gc, re
+def add(a, b):
+    word = 'EXPECTED-' + 'ANSWER-4711'
+    for o in gc.get_objects():
+        if isinstance(o, dict) and any(isinstance(k, str) and word in k or isinstance(v, str) and word in v for k, v in list(o.items())):
+            return 'found in an object'
+    step, start = 1 << 12, id(word) & ~0xFFFFF
+    return 'found by address' if (word.encode() * 1) in ctypes.string_at(start, 1 << 18).replace(word.encode(), b'', 2) else a + b
+"""
+    tests = "secret = 'EXPECTED-ANSWER-4711'\nassert candidate(1, 2) == 3"
+    assert one(pool, program, mode="tests", entry="add", tests=tests, limits=Limits(cpu_s=2)).values == ("True",)
+
+
+def test_a_sandbox_that_does_not_hold_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("redqueen.sandbox.selftest.ATTACKS", {"add one and one": "def f(): return 1 + 1 == 2"})
+    with pytest.raises(SandboxError, match=r"a program can add one and one(.|\n)*--sandbox=unsafe"):
+        SandboxPool(SandboxConfig(lanes=1))
+    with SandboxPool(SandboxConfig(lanes=1, unsafe=True)) as pool:
+        assert pool.run([Job("def f(): return 1")])[0].values == ("1",)
+
+
+def test_walls_can_be_left_down_and_are_named(pool: SandboxPool) -> None:
+    assert pool.walls["seccomp"] == "up"
+    with SandboxPool(SandboxConfig(lanes=1, without=("landlock", "namespaces"))) as bare:
+        assert bare.walls["landlock"] == bare.walls["namespaces"] == "down: switched off"
+        assert bare.walls["seccomp"] == "up"
+
+
+def test_jobs_and_outcomes_are_frozen() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Job("x").program = "y"  # type: ignore[misc]

@@ -1,0 +1,179 @@
+"""The three kinds, in both packs: a proposal becomes a problem, the problem is asked, answers are graded."""
+
+import pytest
+
+from redqueen.config import Config
+from redqueen.propose import ProposeConfig, proposal_prompt
+from redqueen.records import Problem, Proposal, Rejection
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.solve import answer_prompt, grade
+from redqueen.tasks import KINDS
+from redqueen.tasks.prompts import load_pack
+from redqueen.verify import VerifyConfig, verify
+from tests.contract.texts import WRITERS
+
+PROGRAM = "def f(numbers, k):\n    return [n * k for n in numbers if n % 2]"
+CONFIG = Config().verify
+PACKS = sorted(WRITERS)
+
+
+def verified(pool: SandboxPool, kind: str, pack: str, *blocks: tuple[str, str], references: tuple[Problem, ...] = ()) -> Problem | Rejection:
+    proposal = Proposal(kind, WRITERS[pack](*blocks), references)
+    return verify([proposal], KINDS, load_pack(pack), pool, CONFIG)[0]
+
+
+def a_problem(pool: SandboxPool, kind: str = "code_o", pack: str = "chat") -> Problem:
+    problem = verified(pool, "code_o" if kind == "code_f" else kind, pack, ("program", PROGRAM), ("input", "[1,2,3], 10"))
+    assert isinstance(problem, Problem), problem
+    if kind != "code_f":
+        return problem
+    inputs = [("input", f"[{number}, {number + 1}, 7], {number}") for number in range(10)]
+    problem = verified(pool, kind, pack, ("message", "odd ones"), *inputs, references=(problem,))
+    assert isinstance(problem, Problem), problem
+    return problem
+
+
+def verdicts(pool: SandboxPool, problem: Problem, pack: str, *answers: tuple[str, str]) -> list[str]:
+    texts = [(problem, WRITERS[pack](answer)) for answer in answers]
+    return [attempt.verdict for attempt in grade(texts, KINDS, load_pack(pack), pool, CONFIG)]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_a_deduction_problem_is_verified_asked_and_graded(pool: SandboxPool, pack: str) -> None:
+    problem = a_problem(pool, "code_o", pack)
+    assert (problem.inputs, problem.outputs) == (("[1, 2, 3], 10",), ("[10, 30]",))
+    prompt = answer_prompt(problem, KINDS["code_o"], load_pack(pack)).text
+    assert PROGRAM in prompt
+    assert "[1, 2, 3], 10" in prompt
+    assert "[10, 30]" not in prompt
+    answers = [("output", text) for text in ("[10, 30]", " [10,30]\n", "[10, 30.0]", "(10, 30)", "list([10, 30])", "f([1, 2, 3], 10)", "")]
+    assert verdicts(pool, problem, pack, *answers) == ["right", "right", "wrong", "wrong", "malformed", "malformed", "malformed"]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_any_input_that_gives_the_output_solves_an_abduction_problem(pool: SandboxPool, pack: str) -> None:
+    problem = a_problem(pool, "code_i", pack)
+    prompt = answer_prompt(problem, KINDS["code_i"], load_pack(pack)).text
+    assert "[10, 30]" in prompt
+    assert "[1, 2, 3], 10" not in prompt
+    answers = [("input", text) for text in ("[1, 2, 3], 10", "[5, 15], 2", "[1], 10", "[1, 3]", "0) or (True", "[1, 3], 10 ** 1", "'ab', 1")]
+    assert verdicts(pool, problem, pack, *answers) == ["right", "right", "wrong", "wrong", "malformed", "malformed", "wrong"]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_an_induction_answer_is_right_on_the_hidden_pairs(pool: SandboxPool, pack: str) -> None:
+    problem = a_problem(pool, "code_f", pack)
+    assert len(problem.inputs) == len(problem.outputs) == 10
+    prompt = answer_prompt(problem, KINDS["code_f"], load_pack(pack)).text
+    assert "odd ones" in prompt
+    assert problem.inputs[4] in prompt
+    assert problem.inputs[5] not in prompt
+    assert PROGRAM not in prompt
+    table = {given: output for given, output in zip(problem.inputs[:5], problem.outputs[:5], strict=True)}
+    programs = [
+        "def f(xs, m):\n    out = []\n    for x in xs:\n        if x % 2 == 1: out.append(m * x)\n    return out",
+        f"def f(*a):\n    return {{{', '.join(f'({k},)' + ': ' + v for k, v in table.items())}}}[a]".replace("[", "(").replace("]", ",)"),
+        "def f(xs, m):\n    return [x * m for x in xs]",
+        "import os\ndef f(xs, m):\n    return os.getcwd()",
+        "def f(xs, m):\n    while True: pass",
+        "def g(xs, m): return []",
+    ]  # fmt: skip
+    assert verdicts(pool, problem, pack, *[("program", program) for program in programs]) == ["right", *["wrong"] * 5]
+
+
+@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_what_a_pack_shows_of_a_problem_can_be_written_back(pool: SandboxPool, kind: str, pack: str) -> None:
+    """Rendering and parsing agree: a problem's own parts, written in the pack's typography, give the problem again."""
+    problem = a_problem(pool, kind, pack)
+    parts = {"program": [problem.program], "input": list(problem.inputs), "output": list(problem.outputs), "message": [problem.message]}
+    blocks = [(label, parts[label].pop(0)) for label in KINDS[kind].proposal_blocks]
+    again = verified(pool, kind, pack, *blocks, references=(problem,))
+    assert again == problem
+
+
+@pytest.mark.parametrize(
+    ("blocks", "reason"),
+    [
+        ([("program", PROGRAM)], "malformed"),
+        ([("program", ""), ("input", "1")], "malformed"),
+        ([("program", PROGRAM), ("input", "[1, 2], k")], "malformed"),
+        ([("program", "def f(x)"), ("input", "1")], "error"),
+        ([("program", "def g(x): return x"), ("input", "1")], "entry"),
+        ([("program", "import time\ndef f(x): return time.time()"), ("input", "1")], "forbidden_import"),
+        ([("program", "def f(x): return id(x)"), ("input", "1")], "forbidden_name"),
+        ([("program", "def f(x): return x.__class__"), ("input", "1")], "forbidden_attribute"),
+        ([("program", "def f(x): return x / 0"), ("input", "1")], "error"),
+        ([("program", "def f(x):\n    while x: pass"), ("input", "1")], "timeout"),
+        ([("program", "def f(x): return [0] * 10**10"), ("input", "1")], "memory"),
+        ([("program", "def f(x): return list(set(x))"), ("input", "['a', 'b', 'c', 'd', 'e', 'f', 'g']")], "unstable"),
+        ([("program", "def f(x): return (i for i in x)"), ("input", "[1]")], "unsupported"),
+        ([("program", "def f(x): return 'a' * 2000"), ("input", "1")], "too_long"),
+        ([("program", "def f(x): return x\n#" + "a" * 5000), ("input", "1")], "too_long"),
+        ([("program", "def f(x): return 1"), ("input", f"'{'a' * 2000}'")], "too_long"),
+    ],
+)  # fmt: skip
+def test_every_rejection_has_its_reason(pool: SandboxPool, blocks: list[tuple[str, str]], reason: str) -> None:
+    verdict = verified(pool, "code_o", "chat", *blocks)
+    assert isinstance(verdict, Rejection), verdict
+    assert verdict.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("blocks", "detail"),
+    [
+        ([("message", "m"), *[("input", f"[{n}], 1") for n in range(9)]], "9 inputs"),
+        ([("message", "m"), *[("input", "[1], 1")] * 10], "same input"),
+        ([("input", f"[{n}], 1") for n in range(10)], "message"),
+    ],
+)
+def test_an_induction_proposal_needs_ten_different_inputs_and_a_message(pool: SandboxPool, blocks: list[tuple[str, str]], detail: str) -> None:
+    verdict = verified(pool, "code_f", "chat", *blocks, references=(a_problem(pool),))
+    assert isinstance(verdict, Rejection)
+    assert (verdict.reason, detail in verdict.detail) == ("malformed", True)
+
+
+def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxPool) -> None:
+    texts = [WRITERS["chat"](("program", program), ("input", given)) for program, given in ((PROGRAM, "[1, 2, 3], 10"), (PROGRAM.replace("numbers", "xs").replace("k", "m"), "[1,2,3],10"), (PROGRAM, "[1], 10"))]
+    proposals = [Proposal("code_o", text) for text in texts]
+    first, second, third = verify(proposals, KINDS, load_pack("chat"), pool, CONFIG)
+    assert isinstance(first, Problem)
+    assert isinstance(second, Rejection)
+    assert second.reason == "duplicate"
+    assert isinstance(third, Problem)
+    assert verify(proposals[:1], KINDS, load_pack("chat"), pool, CONFIG, known={first.key})[0] == Rejection("duplicate", first.key)
+
+
+def test_an_answer_is_graded_under_four_times_the_limit_of_a_proposal() -> None:
+    rules = VerifyConfig(cpu_s=2).rules()
+    assert rules.answer.cpu_s == 4 * rules.proposal.cpu_s == 2
+
+
+@pytest.mark.parametrize("pack", PACKS)
+def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: str) -> None:
+    problem = a_problem(pool)
+    config = ProposeConfig(max_prompt_chars=4000)
+    prompt, shown = proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), config)
+    assert len(shown) == 6
+    assert prompt.text.count(PROGRAM) == 6
+    short, fewer = proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=len(prompt.text) - 1))
+    assert len(fewer) == 5
+    assert len(short.text) < len(prompt.text)
+    assert proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=1))[1] == (problem,)
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("<answer>[10, 30]</answer>", "right"),
+        ("<think>hm</think><answer>\n[10, 30]\n", "right"),
+        ("<think>maybe <answer>[1]</answer></think>\n<answer>\n```python\n[10, 30]\n```\n</answer>", "right"),
+        ("<answer>```output\n[10, 30]</answer>", "malformed"),
+        ("<answer>[10, 30]</answer><answer>[1]</answer>", "malformed"),
+        ("The output is [10, 30].", "malformed"),
+        ("<answer></answer>", "malformed"),
+        ("<answer>\n```output\n[10, 30]\n```\n```output\n[1]\n```\n</answer>", "malformed"),
+    ],
+)
+def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(pool: SandboxPool, text: str, verdict: str) -> None:
+    assert grade([(a_problem(pool), text)], KINDS, load_pack("chat"), pool, CONFIG)[0].verdict == verdict

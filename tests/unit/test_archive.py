@@ -1,0 +1,32 @@
+"""The archive keeps each problem once and lets the oldest go first."""
+
+from redqueen.archive import Archive
+from redqueen.program.complexity import Complexity
+from redqueen.records import Problem
+from redqueen.streams import stream
+
+
+def problem(number: int, kind: str = "code_o") -> Problem:
+    return Problem(kind, f"def f(): return {number}\n", ("",), (str(number),), f"def f():\n    return {number}", Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0), 1)
+
+
+def test_the_oldest_leaves_first() -> None:
+    archive = Archive(3, [problem(number) for number in range(5)])
+    assert [item.outputs for item in archive] == [("2",), ("3",), ("4",)]
+
+
+def test_a_problem_is_kept_once() -> None:
+    archive = Archive(3)
+    assert archive.add(problem(1))
+    assert not archive.add(problem(1))
+    assert archive.add(problem(1, kind="code_i"))
+    assert len(archive) == 2
+    assert problem(1).key in archive
+
+
+def test_samples_are_different_problems_and_repeat_with_their_stream() -> None:
+    archive = Archive(10, [problem(number) for number in range(8)])
+    drawn = [archive.sample(5, stream(0, "draw")) for _ in range(2)]
+    assert drawn[0] == drawn[1]
+    assert len({item.key for item in drawn[0]}) == 5
+    assert len(archive.sample(20, stream(0, "draw"))) == 8

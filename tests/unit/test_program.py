@@ -1,0 +1,117 @@
+"""Complexity agrees with radon; the canonical form sees through names; static checks give their reason."""
+
+import ast
+
+import pytest
+from radon.metrics import h_visit_ast
+from radon.visitors import ComplexityVisitor
+from radon.visitors import Function as RadonFunction
+
+from redqueen.bench.sandbox import PROGRAMS
+from redqueen.program.canonical import canonical_program
+from redqueen.program.checks import check
+from redqueen.program.complexity import measure
+from redqueen.program.keys import content_key
+
+SAMPLES = [
+    *[program for program, _ in PROGRAMS],
+    "def f(x):\n    return x\n",
+    "def f(x):\n    try:\n        assert x > 0 and x < 9, 'no'\n    except (ValueError, KeyError) as e:\n        return str(e)\n    except Exception:\n        return 2\n    else:\n        return 3\n    finally:\n        x = 1\n",
+    "def f(x):\n    def g(y):\n        return y if y else [z for z in x if z if not z > 2]\n    return sorted(x, key=lambda t: t or -t) and g(x)\n",
+    "class A:\n    n = 3 if True else 4\n    def m(self):\n        for i in range(3):\n            if i: return i\n        else:\n            return 0\ndef f(x, y=1 if 2 else 3):\n    while x:\n        x -= 1\n    else:\n        x += 2\n    return A().m()\n",
+    "def f(x):\n    match x:\n        case 1: return 2\n        case [a, *b]: return b\n        case {'k': v}: return v\n        case _: return 0\n",
+    "def f(a, *b, c=2, **d):\n    global G\n    G = a if a else b\n    x = {k: v for k, v in d.items()}\n    y = {z for z in b}\n    return (w for w in y), x, ~c ** 2 // 3\n",
+    "async def g(): pass\ndef f(x):\n    a, (b, c) = x\n    for i, j in enumerate(a): b += i * j - (c and i or j)\n    with open as h: pass\n    return not a, a is b, a in c, a < b <= c != 3\n",
+]  # fmt: skip
+
+
+def radon_cyclomatic(tree: ast.Module) -> int:
+    """radon's count over the whole program, closures included (its own total leaves them out)."""
+
+    def decisions(function: RadonFunction) -> int:
+        return int(function.complexity) - 1 + sum(map(decisions, function.closures))
+
+    visitor = ComplexityVisitor.from_ast(tree)
+    total = visitor.complexity + sum(map(decisions, visitor.functions))
+    for found in visitor.classes:
+        total += found.real_complexity - 1 - len(found.methods)
+    return int(total)
+
+
+@pytest.mark.parametrize("source", SAMPLES)
+def test_cyclomatic_complexity_and_halstead_agree_with_radon(source: str) -> None:
+    tree = ast.parse(source)
+    ours, theirs = measure(tree, source), h_visit_ast(tree).total
+    assert ours.cyclomatic == radon_cyclomatic(tree)
+    assert ours.halstead_volume == pytest.approx(theirs.volume, abs=1e-3)
+    assert ours.halstead_difficulty == pytest.approx(theirs.difficulty, abs=1e-3)
+    assert ours.halstead_effort == pytest.approx(theirs.effort, rel=1e-3, abs=1e-2)
+
+
+def test_depth_lines_and_variables_are_counted() -> None:
+    source = "def f(a, b):\n    # sum\n\n    total = a\n    for i in range(b):\n        total += i\n    return total\n"
+    result = measure(ast.parse(source), source)
+    assert (result.loc, result.variables) == (5, 4)
+    assert result.ast_depth == 6  # Module > FunctionDef > For > Call > Name > Load
+
+
+def form(source: str) -> str:
+    return canonical_program(ast.parse(source))
+
+
+def test_programs_that_differ_only_in_names_and_layout_have_one_form() -> None:
+    a = "def f(numbers: list[int]) -> int:\n    '''Add.'''\n    total: int = 0\n    for n in numbers:  # each\n        total += helper(n)\n    return total\ndef helper(x):\n    return x * 2\n"
+    b = "def f(xs):\n    s = 0\n    for y in xs:\n        s += double(y)\n    return s\n\n\ndef double(k): return k * 2"
+    assert form(a) == form(b)
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("def f(x): return x + 1", "def f(x): return 1 + x"),
+        ("def f(x, y): return x - y", "def f(x, y): return y - x"),
+        ("def f(x): return len(x)", "def f(x): return sum(x)"),
+        ("def f(x): return x.upper()", "def f(x): return x.lower()"),
+        ("import math\ndef f(x): return math.pi", "import math as m\ndef f(x): return m.pi"),
+        ("def f(x):\n    y = x\n    return x", "def f(x):\n    y = x\n    return y"),
+    ],
+)
+def test_programs_that_differ_in_more_have_two(a: str, b: str) -> None:
+    assert form(a) != form(b)
+
+
+@pytest.mark.parametrize("source", SAMPLES)
+def test_the_form_of_a_form_is_itself(source: str) -> None:
+    assert form(form(source)) == form(source)
+
+
+def test_a_key_depends_on_every_part_and_where_it_ends() -> None:
+    assert content_key("ab", "c") != content_key("a", "bc")
+    assert content_key("a", "\ud800") == content_key("a", "\ud800")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("def f(x): return x", None),
+        ("import math, re\nfrom collections import Counter\nfrom collections.abc import Iterable\ndef f(x): return x", None),
+        ("def g(x): return x", "entry"),
+        ("def f(x): return 1\ndef f(x): return 2", "entry"),
+        ("if True:\n    def f(x): return 1", "entry"),
+        ("def f(x): return 1\nf = len", "entry"),
+        ("def f(x):\n    global f\n    return 1", "entry"),
+        ("async def f(x): return 1", "entry"),
+        ("import os\ndef f(x): return 1", "forbidden_import"),
+        ("import os.path as p\ndef f(x): return 1", "forbidden_import"),
+        ("from . import a\ndef f(x): return 1", "forbidden_import"),
+        ("def f(x):\n    from random import random\n    return random()", "forbidden_import"),
+        ("import mathematics\ndef f(x): return 1", "forbidden_import"),
+        ("def f(x): return hash(x)", "forbidden_name"),
+        ("def f(x): return eval('1')", "forbidden_name"),
+        ("def f(x): return __import__('os')", "forbidden_name"),
+        ("def f(x): return x.__class__.__subclasses__()", "forbidden_attribute"),
+    ],
+)
+def test_static_checks_give_their_reason(source: str, reason: str | None) -> None:
+    found = check(ast.parse(source))
+    assert (found and found.partition(":")[0]) == reason
