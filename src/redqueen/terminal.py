@@ -8,7 +8,9 @@ notes = Console(stderr=True, highlight=False)
 
 def progress() -> Progress:
     """A progress bar; silent where standard error is not a terminal."""
-    return Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=notes, disable=not notes.is_terminal)
+    return Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), console=notes, disable=not notes.is_terminal
+    )
 
 
 def warn_if_unsafe(unsafe: bool) -> None:

@@ -34,7 +34,9 @@ def test_what_a_zygote_loads_is_the_standard_library_and_little_of_ours() -> Non
         "print(sorted(names - {'__main__', 'redqueen'}), sorted(name for name in sys.modules if name.startswith('redqueen.')))"
     )
     root = str(ROOT.parent)
-    out = subprocess.run([sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{code}"], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{code}"], capture_output=True, text=True, check=True
+    ).stdout
     ours = ["program", "program.canonical", "program.checks", "program.complexity", "sandbox", "sandbox.child", "sandbox.jobs", "sandbox.literals", "sandbox.lockdown", "sandbox.prepare", "sandbox.wire"]  # fmt: skip
     assert out == f"[] {[f'redqueen.{name}' for name in ours]}\n"
 

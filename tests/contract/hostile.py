@@ -54,7 +54,13 @@ class Canaries:
 
     def fill(self, text: str) -> str:
         port = str(self.listeners[0].getsockname()[1])
-        for mark, value in (("CANARY_DIR", str(self.folder)), ("SECRET_FILE", str(self.secret)), ("PORT", port), ("ABSTRACT", ABSTRACT), ("ENV_TOKEN_NAME", ENV_NAME)):
+        for mark, value in (
+            ("CANARY_DIR", str(self.folder)),
+            ("SECRET_FILE", str(self.secret)),
+            ("PORT", port),
+            ("ABSTRACT", ABSTRACT),
+            ("ENV_TOKEN_NAME", ENV_NAME),
+        ):
             text = text.replace("{" + mark + "}", value)
         return text
 

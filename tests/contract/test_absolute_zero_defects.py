@@ -120,7 +120,12 @@ def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(pool:
     eval(answer)  # what evaluating it in the trainer would have done
     assert Path(canary).exists()
     banned_words = ["os.sys", "logging", "random"]
-    for program in ("import os\ndef f(x): return 1", "def f(x): return open('/etc/passwd').read()", "def f(x): return __import__('os').getpid()", "from os import sys\ndef f(x): return 1"):
+    for program in (
+        "import os\ndef f(x): return 1",
+        "def f(x): return open('/etc/passwd').read()",
+        "def f(x): return __import__('os').getpid()",
+        "from os import sys\ndef f(x): return 1",
+    ):
         assert not any(f"import {word}" in program for word in banned_words)  # passes a search for banned words
         assert reason(propose(pool, program)) in ("forbidden_import", "forbidden_name")
 
@@ -131,7 +136,7 @@ def test_5_checks_run_side_by_side(pool: SandboxPool) -> None:
 
 
 def test_6_attempts_are_sampled_never_greedy() -> None:
-    greedy = {int("7" == answer) for answer in ["7"] * 8}
+    greedy = {int(answer == "7") for answer in ["7"] * 8}
     assert len(greedy) == 1  # a greedy student answers alike: its solve rate is 0 or 1
     with pytest.raises(ConfigError, match=r"solve.temperature"):
         load_config(None, ["solve.temperature=0"])

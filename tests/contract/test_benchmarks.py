@@ -19,22 +19,32 @@ GENEROUS = Limits(cpu_s=20, memory_mb=1024, output_kb=16 * 1024)
 
 def load(name: str) -> list[dict[str, Any]]:
     path = Path(DATA or "") / name
-    text = gzip.open(path, "rt").read() if path.suffix == ".gz" else path.read_text()
-    return [json.loads(line) for line in text.splitlines()]
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return [json.loads(line) for line in data.splitlines()]
 
 
 def test_all_800_cruxeval_outputs_are_reproduced(pool: SandboxPool) -> None:
     rows = load("cruxeval.jsonl")
     outcomes = pool.run([Job(row["code"], (row["input"],), input_as="expression", stable=True) for row in rows])
-    wrong = [row["id"] for row, outcome in zip(rows, outcomes, strict=True) if outcome.kind != "value" or outcome.values[0] != canonical(parse_literal(row["output"]))]
+    wrong = [
+        row["id"]
+        for row, outcome in zip(rows, outcomes, strict=True)
+        if outcome.kind != "value" or outcome.values[0] != canonical(parse_literal(row["output"]))
+    ]
     assert (len(rows), wrong) == (800, [])
 
 
 def test_all_164_humaneval_solutions_pass_their_tests_and_wrong_ones_do_not(pool: SandboxPool) -> None:
     rows = load("humaneval.jsonl")
     tests = [f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\ncheck(candidate)\n" for row in rows]
-    right = [Job(row["prompt"] + row["canonical_solution"], mode="tests", entry=row["entry_point"], tests=test, limits=GENEROUS) for row, test in zip(rows, tests, strict=True)]
-    wrong = [Job(f"def {row['entry_point']}(*a): return None", mode="tests", entry=row["entry_point"], tests=test, limits=GENEROUS) for row, test in zip(rows, tests, strict=True)]
+    right = [
+        Job(row["prompt"] + row["canonical_solution"], mode="tests", entry=row["entry_point"], tests=test, limits=GENEROUS)
+        for row, test in zip(rows, tests, strict=True)
+    ]
+    wrong = [
+        Job(f"def {row['entry_point']}(*a): return None", mode="tests", entry=row["entry_point"], tests=test, limits=GENEROUS)
+        for row, test in zip(rows, tests, strict=True)
+    ]
     assert [row["task_id"] for row, outcome in zip(rows, pool.run(right), strict=True) if outcome.kind != "value"] == []
     assert [row["task_id"] for row, outcome in zip(rows, pool.run(wrong), strict=True) if outcome.kind == "value"] == []
 

@@ -24,9 +24,7 @@ def wrong_verdicts(pool: SandboxPool, cases: list[Case], tmp_path: Path) -> list
 
 
 @pytest.mark.parametrize("without", [(), ("namespaces", "landlock")], ids=["all walls", "seccomp alone"])
-def test_every_hostile_program_gets_its_verdict_and_harms_nothing(
-    without: tuple[Wall, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_hostile_program_gets_its_verdict_and_harms_nothing(without: tuple[Wall, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(ENV_NAME, ENV_SECRET)
     with SandboxPool(SandboxConfig(lanes=2, without=without)) as pool:
         assert wrong_verdicts(pool, load_cases(), tmp_path) == []

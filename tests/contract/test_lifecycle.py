@@ -76,7 +76,9 @@ def test_leaving_a_stream_early_does_not_confuse_the_next_run() -> None:
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         for _ in pool.stream(Job(f"def f(): return {number}") for number in range(10)):
             break
-        assert [outcome.values for outcome in pool.run([Job(f"def f(): return {number}") for number in range(20, 26)])] == [(str(number),) for number in range(20, 26)]
+        assert [outcome.values for outcome in pool.run([Job(f"def f(): return {number}") for number in range(20, 26)])] == [
+            (str(number),) for number in range(20, 26)
+        ]
 
 
 @pytest.mark.parametrize("without", ["", "namespaces"])
@@ -111,7 +113,13 @@ def _is_alive(pid: int) -> bool:
 
 
 def test_jobs_leave_no_memory_processes_descriptors_or_files_behind(pool: SandboxPool) -> None:
-    batch = [*jobs(40), Job("import os\ndef f(): os.abort()"), Job("def f(): return 1 / 0"), Job("print(1)", mode="script"), Job("def f(): return 1", mode="tests", tests="candidate()")]
+    batch = [
+        *jobs(40),
+        Job("import os\ndef f(): os.abort()"),
+        Job("def f(): return 1 / 0"),
+        Job("print(1)", mode="script"),
+        Job("def f(): return 1", mode="tests", tests="candidate()"),
+    ]
     pool.run(batch * 3)
     before = _footprint(pool)
     pool.run(batch * 20)

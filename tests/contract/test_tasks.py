@@ -69,7 +69,7 @@ def test_an_induction_answer_is_right_on_the_hidden_pairs(pool: SandboxPool, pac
     assert problem.inputs[4] in prompt
     assert problem.inputs[5] not in prompt
     assert PROGRAM not in prompt
-    table = {given: output for given, output in zip(problem.inputs[:5], problem.outputs[:5], strict=True)}
+    table = dict(zip(problem.inputs[:5], problem.outputs[:5], strict=True))
     programs = [
         "def f(xs, m):\n    out = []\n    for x in xs:\n        if x % 2 == 1: out.append(m * x)\n    return out",
         f"def f(*a):\n    return {{{', '.join(f'({k},)' + ': ' + v for k, v in table.items())}}}[a]".replace("[", "(").replace("]", ",)"),
@@ -134,7 +134,10 @@ def test_an_induction_proposal_needs_ten_different_inputs_and_a_message(pool: Sa
 
 
 def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxPool) -> None:
-    texts = [WRITERS["chat"](("program", program), ("input", given)) for program, given in ((PROGRAM, "[1, 2, 3], 10"), (PROGRAM.replace("numbers", "xs").replace("k", "m"), "[1,2,3],10"), (PROGRAM, "[1], 10"))]
+    texts = [
+        WRITERS["chat"](("program", program), ("input", given))
+        for program, given in ((PROGRAM, "[1, 2, 3], 10"), (PROGRAM.replace("numbers", "xs").replace("k", "m"), "[1,2,3],10"), (PROGRAM, "[1], 10"))
+    ]
     proposals = [Proposal("code_o", text) for text in texts]
     first, second, third = verify(proposals, KINDS, load_pack("chat"), pool, CONFIG)
     assert isinstance(first, Problem)

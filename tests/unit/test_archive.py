@@ -7,7 +7,9 @@ from redqueen.streams import stream
 
 
 def problem(number: int, kind: str = "code_o") -> Problem:
-    return Problem(kind, f"def f(): return {number}\n", ("",), (str(number),), f"def f():\n    return {number}", Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0), 1)
+    return Problem(
+        kind, f"def f(): return {number}\n", ("",), (str(number),), f"def f():\n    return {number}", Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0), 1
+    )
 
 
 def test_the_oldest_leaves_first() -> None:

@@ -57,7 +57,9 @@ def test_a_config_cannot_be_changed() -> None:
         Config().seed = 3  # type: ignore[misc]
 
 
-@pytest.mark.parametrize(("name", "message"), [("code_x", "Did you mean 'code_"), ("nowhere.at_all:Kind", "cannot be imported"), ("json:Kind", "cannot be imported")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("code_x", "Did you mean 'code_"), ("nowhere.at_all:Kind", "cannot be imported"), ("json:Kind", "cannot be imported")]
+)
 def test_an_unknown_task_kind_is_named(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         load_config(None, [f"tasks.kinds=['{name}']"]).tasks.load_kinds()

@@ -24,7 +24,11 @@ _pieces = st.sampled_from(
      "```input", "```output", "\n```\n", ">>program", "\n>>input\n", ">>output\n", ">>message\n", ">>think\n", ">>end", "def f(x):", "return x"]
 )  # fmt: skip
 texts = st.lists(_pieces, max_size=30).map("".join) | st.text(max_size=60)
-lines = st.lists(st.sampled_from([b"V", b"E", b"M", b"U", b"I", b"R", b"S", b".", b"\n", b"1", b"[1, 2]", b"'a'", b"{}", b"-", b"\xff", b"9" * 5000]) | st.binary(max_size=20), max_size=30).map(b"".join)
+lines = st.lists(
+    st.sampled_from([b"V", b"E", b"M", b"U", b"I", b"R", b"S", b".", b"\n", b"1", b"[1, 2]", b"'a'", b"{}", b"-", b"\xff", b"9" * 5000])
+    | st.binary(max_size=20),
+    max_size=30,
+).map(b"".join)
 
 
 def repeat(check: Callable[[], None], share: float = 0.2) -> None:
@@ -38,7 +42,9 @@ def repeat(check: Callable[[], None], share: float = 0.2) -> None:
 def fuzz(strategy: st.SearchStrategy[object], check: Callable[[object], None]) -> None:
     examples = 20_000 if SECONDS else 300
     phases = (Phase.generate, Phase.shrink)
-    wrapped = settings(max_examples=examples, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck))(given(strategy)(check))
+    wrapped = settings(max_examples=examples, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck))(
+        given(strategy)(check)
+    )
     repeat(wrapped)
 
 

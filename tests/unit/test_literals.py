@@ -78,7 +78,9 @@ def test_what_is_no_literal_is_refused(text: str) -> None:
         parse_literal(text)
 
 
-@pytest.mark.parametrize("text", ["[" * 10**5, "(" * 60_000, "-" * 60_000 + "1", "[[" * 20_000 + "]]" * 20_000, "{1:" * 20_000, "9" * 60_000, "'" * 60_001, "1," * 40_000])
+@pytest.mark.parametrize(
+    "text", ["[" * 10**5, "(" * 60_000, "-" * 60_000 + "1", "[[" * 20_000 + "]]" * 20_000, "{1:" * 20_000, "9" * 60_000, "'" * 60_001, "1," * 40_000]
+)
 def test_bombs_are_refused_without_harm(text: str) -> None:
     try:
         value = parse_literal(text)
@@ -130,7 +132,8 @@ def test_subclasses_are_refused_and_none_of_their_methods_is_called() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "arguments"), [("", ()), ("1", (1,)), ("1, 2", (1, 2)), ("(1, 2)", ((1, 2),)), ("(1), 2", (1, 2)), ("[1, 2], 'a',", ([1, 2], "a")), (" \n 1,\n 2 \n", (1, 2))]
+    ("text", "arguments"),
+    [("", ()), ("1", (1,)), ("1, 2", (1, 2)), ("(1, 2)", ((1, 2),)), ("(1), 2", (1, 2)), ("[1, 2], 'a',", ([1, 2], "a")), (" \n 1,\n 2 \n", (1, 2))],
 )
 def test_arguments_are_read_as_between_the_parentheses_of_a_call(text: str, arguments: tuple[object, ...]) -> None:
     assert parse_arguments(text) == arguments

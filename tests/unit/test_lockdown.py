@@ -39,7 +39,9 @@ def test_exactly_the_listed_calls_pass(machine: str) -> None:
     assert all(verdict(machine, AUDIT_ARCH[machine], number) == DENY for number in DANGEROUS[machine].values())
 
 
-@pytest.mark.parametrize(("machine", "foreign"), [("x86_64", I386), ("x86_64", AUDIT_ARCH["aarch64"]), ("aarch64", ARM64_EABI32), ("aarch64", AUDIT_ARCH["x86_64"])])
+@pytest.mark.parametrize(
+    ("machine", "foreign"), [("x86_64", I386), ("x86_64", AUDIT_ARCH["aarch64"]), ("aarch64", ARM64_EABI32), ("aarch64", AUDIT_ARCH["x86_64"])]
+)
 def test_calls_of_another_architecture_kill(machine: str, foreign: int) -> None:
     assert {verdict(machine, foreign, number) for number in range(512)} == {KILL}
 

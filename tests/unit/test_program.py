@@ -7,7 +7,7 @@ from radon.metrics import h_visit_ast
 from radon.visitors import ComplexityVisitor
 from radon.visitors import Function as RadonFunction
 
-from redqueen.bench.sandbox import PROGRAMS
+from redqueen.bench.programs import PROGRAMS
 from redqueen.program.canonical import canonical_program
 from redqueen.program.checks import check
 from redqueen.program.complexity import measure

@@ -17,26 +17,13 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from redqueen.bench.programs import PROGRAMS
 from redqueen.program.checks import ALLOWED_MODULES
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.literals import parse_arguments
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.terminal import notes, progress
 
-PROGRAMS: tuple[tuple[str, str], ...] = (
-    ("def f(n):\n    total = 0\n    for i in range(n):\n        if i % 3 == 0 or i % 5 == 0:\n            total += i\n    return total\n", "60"),
-    ("def f(words):\n    counts = {}\n    for word in words:\n        counts[word] = counts.get(word, 0) + 1\n    return counts\n", "['a', 'b', 'a']"),
-    ("def f(text):\n    return ''.join(c.upper() if i % 2 else c for i, c in enumerate(reversed(text)))\n", "'red queen'"),
-    ("import math\n\ndef f(a, b):\n    return [math.gcd(a, b), a * b // math.gcd(a, b)]\n", "84, 36"),
-    ("def f(rows):\n    return [list(column) for column in zip(*rows)]\n", "[[1, 2, 3], [4, 5, 6]]"),
-    ("def f(n):\n    a, b = 0, 1\n    while a < n:\n        a, b = b, a + b\n    return (a, b)\n", "1000"),
-    ("def f(s):\n    stack = []\n    for c in s:\n        if c in '([':\n            stack.append(c)\n        elif not stack or stack.pop() + c not in ('()', '[]'):\n"
-     "            return False\n    return not stack\n", "'([])[]'"),
-    ("from collections import deque\n\ndef f(edges, start):\n    graph = {}\n    for a, b in edges:\n        graph.setdefault(a, []).append(b)\n"
-     "    seen, queue = {start}, deque([start])\n    while queue:\n        for node in graph.get(queue.popleft(), []):\n            if node not in seen:\n"
-     "                seen.add(node)\n                queue.append(node)\n    return seen\n", "[(1, 2), (2, 3), (4, 5)], 1"),
-)  # fmt: skip
 _ENDLESS = "def f(n):\n    while True:\n        n += 1\n"
 _LOOP_LIMIT = Limits(cpu_s=0.25)
 
@@ -117,7 +104,13 @@ def _ratios(rates: dict[str, float]) -> dict[str, float]:
 
 def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
     """Many jobs in a row, honest and hostile, and what they left behind."""
-    hostile = ["def f(x):\n    return f(x)", "def f(x):\n    raise ValueError", "def f(x):\n    return object()", "import os\ndef f(x):\n    os.abort()", "def f("]
+    hostile = [
+        "def f(x):\n    return f(x)",
+        "def f(x):\n    raise ValueError",
+        "def f(x):\n    return object()",
+        "import os\ndef f(x):\n    os.abort()",
+        "def f(",
+    ]
     batch = jobs(95) + [Job(program, ("1",)) for program in hostile]
     pool.run(batch * 5)
     before = _footprint(pool)
@@ -128,7 +121,13 @@ def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
             pool.run(batch)
             bar.advance(task, len(batch))
     seconds = time.perf_counter() - start
-    return {"jobs": count // len(batch) * len(batch), "seconds": round(seconds, 1), "restarts": pool.restarts, "before": before, "after": _footprint(pool)}
+    return {
+        "jobs": count // len(batch) * len(batch),
+        "seconds": round(seconds, 1),
+        "restarts": pool.restarts,
+        "before": before,
+        "after": _footprint(pool),
+    }
 
 
 def _footprint(pool: SandboxPool) -> dict[str, float]:

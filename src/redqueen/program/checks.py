@@ -14,13 +14,11 @@ ALLOWED_MODULES: frozenset[str] = frozenset(
 )
 """Modules a proposed program may import: they compute, and reach neither files, clocks, chance nor the interpreter's inside."""
 
-FORBIDDEN_NAMES = frozenset(
-    "__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split()
-)
+FORBIDDEN_NAMES = frozenset("__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split())
 """Builtins whose result depends on the process, that reach past the program's own text, or that only make noise."""
 
 FORBIDDEN_ATTRIBUTES = frozenset(
-    "__bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__ __subclasses__ __traceback__ f_back f_globals gi_frame".split()
+    "__bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__ __subclasses__ __traceback__ f_back f_globals".split()
 )
 """Attributes that lead from a value into the interpreter."""
 

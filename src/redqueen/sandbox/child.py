@@ -6,6 +6,7 @@ own results, which it may do by returning them. What is written before that mome
 
 import ast
 import builtins
+import io
 import os
 import sys
 import types
@@ -135,7 +136,7 @@ def _script(code: types.CodeType, max_text: int) -> bytes:
             raise
     finally:
         for stream in (sys.stdout, sys.__stdout__):
-            if type(stream) is type(sys.__stdin__) and not stream.closed:
+            if type(stream) is io.TextIOWrapper and not stream.closed:
                 stream.flush()
     os.lseek(1, 0, os.SEEK_SET)
     output = b"".join(iter(lambda: os.read(1, 1 << 20), b""))
@@ -147,7 +148,8 @@ def _failure(error: BaseException) -> bytes:
         return b"U" + str(error).encode()
     if isinstance(error, MemoryError):
         return b"M"
-    return b"E" + _type_name(type(error))[:100].encode("ascii", "backslashreplace")
+    name: str = _type_name(type(error))
+    return b"E" + name[:100].encode("ascii", "backslashreplace")
 
 
 def snapshot_builtins() -> None:

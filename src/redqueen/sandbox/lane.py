@@ -142,7 +142,16 @@ class Zygote:
 
     def _launch(self) -> None:
         self.socket, far_end = socket.socketpair()
-        command = [sys.executable, "-s", "-S", "-P", str(Path(__file__).with_name("zygote.py")), str(far_end.fileno()), str(self.replica), str(_PACKAGE_ROOT)]
+        command = [
+            sys.executable,
+            "-s",
+            "-S",
+            "-P",
+            str(Path(__file__).with_name("zygote.py")),
+            str(far_end.fileno()),
+            str(self.replica),
+            str(_PACKAGE_ROOT),
+        ]
         command += [*self.config.without, *(["unsafe"] if self.config.unsafe else [])]
         with far_end:
             self.process = subprocess.Popen(

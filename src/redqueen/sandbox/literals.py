@@ -11,6 +11,7 @@ import ast
 import re
 import warnings
 from builtins import bool, bytes, complex, dict, float, int, len, list, set, sorted, str, tuple, type  # a program may patch builtins
+from typing import Any
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 40
@@ -43,13 +44,13 @@ class _Writer:
         self.max_int_bits = MAX_INT_BITS if max_text <= MAX_TEXT else 4 * max_text
         self.sort_dicts = sort_dicts
 
-    def text(self, value: object) -> str:
+    def text(self, value: Any) -> str:
         text = self.write(value, MAX_DEPTH)
         if len(text) > self.max_text:
             raise NotLiteral("too large")
         return text
 
-    def write(self, value: object, depth: int) -> str:
+    def write(self, value: Any, depth: int) -> str:
         kind = type(value)
         self.room -= 1
         if depth < 0:
@@ -61,15 +62,15 @@ class _Writer:
         if kind is bool:
             return "True" if value else "False"
         if kind is int:
-            text = self.write_int(value)  # type: ignore[arg-type]
+            text = self.write_int(value)
         elif kind is float:
-            text = _write_float(value)  # type: ignore[arg-type]
+            text = _write_float(value)
         elif kind is complex:
-            text = _write_complex(value)  # type: ignore[arg-type]
+            text = _write_complex(value)
         elif kind is str or kind is bytes:
-            if len(value) > self.room:  # type: ignore[arg-type]
+            if len(value) > self.room:
                 raise NotLiteral("too large")
-            text = str.__repr__(value) if kind is str else bytes.__repr__(value)  # type: ignore[arg-type]
+            text = str.__repr__(value) if kind is str else bytes.__repr__(value)
         else:
             return self.write_container(value, kind, depth - 1)
         self.room -= len(text)
@@ -81,17 +82,17 @@ class _Writer:
             raise NotLiteral("integer too large")
         return int.__repr__(value) if bits <= MAX_INT_BITS else int.__format__(value, "#x")
 
-    def write_container(self, value: object, kind: type, depth: int) -> str:
+    def write_container(self, value: Any, kind: type, depth: int) -> str:
         if kind is list:
-            return "[" + ", ".join([self.write(item, depth) for item in value]) + "]"  # type: ignore[attr-defined]
+            return "[" + ", ".join([self.write(item, depth) for item in value]) + "]"
         if kind is tuple:
-            items = [self.write(item, depth) for item in value]  # type: ignore[attr-defined]
+            items = [self.write(item, depth) for item in value]
             return "(" + ", ".join(items) + (",)" if len(items) == 1 else ")")
         if kind is set:
-            items = sorted([self.write(item, depth) for item in value])  # type: ignore[attr-defined]
+            items = sorted([self.write(item, depth) for item in value])
             return "{" + ", ".join(items) + "}" if items else "set()"
         if kind is dict:
-            pairs = [(self.write(key, depth), self.write(item, depth)) for key, item in dict.items(value)]  # type: ignore[arg-type]
+            pairs = [(self.write(key, depth), self.write(item, depth)) for key, item in dict.items(value)]
             pairs = sorted(pairs) if self.sort_dicts else pairs
             return "{" + ", ".join([key + ": " + item for key, item in pairs]) + "}"
         raise NotLiteral("not a literal type")

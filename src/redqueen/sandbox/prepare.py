@@ -26,7 +26,8 @@ MODULES = """
     encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16 encodings.utf_16_le encodings.utf_16_be
     encodings.utf_32 encodings.utf_7 encodings.punycode encodings.cp1252 encodings.cp437 encodings.cp1251 encodings.cp850
     encodings.iso8859_1 encodings.iso8859_15 encodings.rot_13 encodings.hex_codec encodings.base64_codec encodings.unicode_escape
-    encodings.raw_unicode_escape encodings.koi8_r
+    encodings.raw_unicode_escape encodings.koi8_r encodings.shift_jis encodings.euc_jp encodings.cp932 encodings.gbk encodings.gb2312
+    encodings.gb18030 encodings.big5 encodings.euc_kr
 """.split()
 """No file can be opened later, so what a program may import must be here already. Every module costs each child: a fork copies the
 page tables of all of them, so what could only fail behind the walls (sockets, processes, files) is not here, nor what programs of
@@ -102,9 +103,9 @@ def _freeze_clock(now: int) -> None:
         setattr(time, name, constant)
     for name in ("localtime", "gmtime", "ctime"):
         setattr(time, name, _with_default(getattr(time, name), now))
-    strftime, asctime, gmtime = time.strftime, time.asctime, time.gmtime
-    time.strftime = lambda form, when=gmtime(now): strftime(form, when)  # type: ignore[assignment]
-    time.asctime = lambda when=gmtime(now): asctime(when)  # type: ignore[assignment]
+    today, strftime, asctime = time.gmtime(now), time.strftime, time.asctime
+    time.strftime = lambda form, when=today: strftime(form, when)
+    time.asctime = lambda when=today: asctime(when)
     _freeze_datetime(now)
 
 

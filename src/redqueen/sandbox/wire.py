@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from redqueen.program.complexity import Complexity
 from redqueen.sandbox.jobs import Inspection, Job, Limits, Result
-from redqueen.sandbox.literals import NotLiteral, canonical, parse_literal
+from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, parse_literal
 
 
 class Head(NamedTuple):
@@ -111,8 +111,10 @@ def read_lines(body: bytes, max_value: int, inspected: bool, checked: bool = Tru
 def _result(kind: Any, text: str, max_value: int) -> Result:
     if kind != "value":
         return Result(kind, short(text))
+    if max_value > MAX_TEXT < len(text) <= max_value:  # a grader's own limit: it compares texts, and reading megabytes takes seconds
+        return Result("value", text)
     try:
-        if len(text) <= max_value and canonical(parse_literal(text, max_value), max_value) == text:
+        if canonical(parse_literal(text)) == text:
             return Result("value", text)
         return Result("unsupported", "not in canonical form")
     except (NotLiteral, MemoryError) as error:

@@ -9,7 +9,7 @@ earlier one was given or said. It ends when its socket closes, and all within it
 
 import os
 
-os.register_at_fork = lambda **hooks: None  # type: ignore[assignment]  # the library's hooks (reseeding, locks) cost each child 0.8 ms
+os.register_at_fork = lambda **hooks: None  # the library's hooks (reseeding, locks) cost each child 0.8 ms
 
 import gc
 import json

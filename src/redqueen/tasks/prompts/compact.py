@@ -1,17 +1,17 @@
 """The compact pack, for tiny models: no words, only marked blocks. A mark is a line that no Python program starts with.
 
-    >>student code_o          >>teacher code_o
-    >>program                 >>program ... >>input ... >>output ...
-    def f(x): ...             >>new
-    >>input                   (the model writes:)
-    3                         >>program
-    >>answer                  def f(a): ...
-    (the model writes:)       >>input
-    >>think                   3
-    x = 3                     >>end
-    >>output
-    6
-    >>end
+>>student code_o          >>teacher code_o
+>>program                 >>program ... >>input ... >>output ...
+def f(x): ...             >>new
+>>input                   (the model writes:)
+3                         >>program
+>>answer                  def f(a): ...
+(the model writes:)       >>input
+>>think                   3
+x = 3                     >>end
+>>output
+6
+>>end
 """
 
 from redqueen.tasks.kind import Block, Malformed, Request
