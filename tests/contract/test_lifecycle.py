@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from redqueen.bench.sandbox import _descendants, _footprint, jobs
+from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
@@ -128,6 +129,19 @@ def test_jobs_leave_no_memory_processes_descriptors_or_files_behind(pool: Sandbo
     assert after["descriptors"] == before["descriptors"]
     assert after["trainer_mb"] < before["trainer_mb"] + 8
     assert after["largest_zygote_mb"] < before["largest_zygote_mb"] + 3
+
+
+def test_a_zygote_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("redqueen.sandbox.lane._PACKAGE_ROOT", tmp_path)
+    with pytest.raises(SandboxError, match="No module named 'redqueen'"):
+        SandboxPool(SandboxConfig(lanes=1))
+
+
+def test_a_closed_pool_says_so() -> None:
+    pool = SandboxPool(SandboxConfig(lanes=1))
+    pool.close()
+    with pytest.raises(SandboxError, match="closed"):
+        pool.run([Job("def f(): return 1")])
 
 
 def test_closing_ends_every_process() -> None:

@@ -191,6 +191,16 @@ def test_walls_can_be_left_down_and_are_named(pool: SandboxPool) -> None:
         assert bare.walls["seccomp"] == "up"
 
 
+def test_more_input_than_a_request_holds_is_turned_away(pool: SandboxPool) -> None:
+    outcome = one(pool, "def f(x): return 1", "'" + "x" * 20_000_000 + "'")
+    assert (outcome.kind, outcome.detail) == ("rejected", "size: inputs too large")
+
+
+def test_a_limit_of_nothing_is_no_limit_and_refused() -> None:
+    with pytest.raises(ValueError, match="greater than 0"):
+        Limits(cpu_s=0)
+
+
 def test_jobs_and_outcomes_are_frozen() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Job("x").program = "y"  # type: ignore[misc]

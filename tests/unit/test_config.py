@@ -65,6 +65,11 @@ def test_an_unknown_task_kind_is_named(name: str, message: str) -> None:
         load_config(None, [f"tasks.kinds=['{name}']"]).tasks.load_kinds()
 
 
+def test_a_task_kind_comes_by_import_path() -> None:
+    kinds = load_config(None, ["tasks.kinds=['redqueen.tasks.code_o:CodeO']"]).tasks.load_kinds()
+    assert [kind.name for kind in kinds.values()] == ["code_o"]
+
+
 def test_an_unknown_pack_is_named() -> None:
     with pytest.raises(ConfigError, match="Did you mean 'chat'"):
         load_config(None, ["tasks.pack=chta"]).tasks.load_pack()

@@ -22,6 +22,10 @@ class Limits:
     output_kb: int = 64
     """The canonical text of one value, or the standard output of one script, in KiB."""
 
+    def __post_init__(self) -> None:
+        if min(self.cpu_s, self.memory_mb, self.output_kb) <= 0:
+            raise ValueError(f"every limit must be greater than 0; got {self}")
+
     @property
     def wall_s(self) -> float:
         return 10 * self.cpu_s

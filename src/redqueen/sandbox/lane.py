@@ -48,6 +48,8 @@ def conduct(job: Job) -> Generator[Request, Reply, Outcome]:
     """The course of one job, as requests out and replies in, up to its outcome."""
     if len(job.program) > MAX_SOURCE:
         return _all(job, "rejected", "size: source too large")
+    if 4 * (len(job.tests) + sum(map(len, job.inputs))) + 4 * MAX_SOURCE > wire.MAX_BODY:
+        return _all(job, "rejected", "size: inputs too large")
     try:
         first = yield from _run(job, replica=0)
         if not job.stable or first.kind not in ("value", "error"):
@@ -136,35 +138,34 @@ class Zygote:
     """The trainer's end of one zygote process."""
 
     def __init__(self, replica: int, config: SandboxConfig) -> None:
-        self.replica, self.config = replica, config
+        self.replica = replica
         self.walls: dict[str, str] = {}
-        self._launch()
-
-    def _launch(self) -> None:
         self.socket, far_end = socket.socketpair()
-        command = [
-            sys.executable,
-            "-s",
-            "-S",
-            "-P",
-            str(Path(__file__).with_name("zygote.py")),
-            str(far_end.fileno()),
-            str(self.replica),
-            str(_PACKAGE_ROOT),
-        ]
-        command += [*self.config.without, *(["unsafe"] if self.config.unsafe else [])]
+        script = [str(Path(__file__).with_name("zygote.py")), str(far_end.fileno()), str(replica), str(_PACKAGE_ROOT)]
         with far_end:
             self.process = subprocess.Popen(
-                command, env={"PYTHONHASHSEED": str(_HASH_SEEDS[self.replica]), "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/", pass_fds=[far_end.fileno()],
-                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-            )  # fmt: skip
+                [sys.executable, "-s", "-S", "-P", *script, *config.without, *(["unsafe"] if config.unsafe else [])],
+                env={"PYTHONHASHSEED": str(_HASH_SEEDS[replica])},
+                cwd="/",
+                pass_fds=[far_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is for the trainer
+            )
         self.socket.settimeout(_START_S)
         self._received = bytearray()
 
     def wait_until_ready(self) -> None:
         """Read the first frame, which says which walls stand."""
-        while (reply := self.receive()) is None:
-            pass
+        assert self.process.stderr is not None
+        try:
+            while (reply := self.receive()) is None:
+                pass
+        except OSError as error:
+            said = self.process.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+            raise SandboxError(f"a sandbox process does not start: {said or error}; `redqueen doctor` tells more") from error
+        self.process.stderr.close()
         self.walls = json.loads(reply.body)
         self.socket.settimeout(_GRACE_S)
 
@@ -190,6 +191,8 @@ class Zygote:
     def close(self) -> None:
         """Hang up, and see that the process ends; it does so by itself unless something is very wrong."""
         self.socket.close()
+        if self.process.stderr is not None:
+            self.process.stderr.close()
         try:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
@@ -243,13 +246,9 @@ class Lane:
     def restart(self, zygote: Zygote) -> None:
         zygote.close()
         fresh = Zygote(zygote.replica, self.config)
-        try:
-            fresh.wait_until_ready()
-        except OSError as error:
-            fresh.close()
-            raise SandboxError(f"a sandbox process died and cannot be started again ({error}); `redqueen doctor` tells more") from error
         self.zygotes[zygote.replica] = fresh
         self.restarts += 1
+        fresh.wait_until_ready()
 
     def _advance(self, reply: Reply | None) -> Outcome | None:
         assert self.job is not None

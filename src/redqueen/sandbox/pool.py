@@ -32,9 +32,6 @@ class SandboxPool:
                 for zygote in lane.zygotes:
                     zygote.wait_until_ready()
             self._test_walls()
-        except OSError as error:
-            self.close()
-            raise SandboxError(f"the sandbox processes do not start ({error}); `redqueen doctor` tells more") from error
         except BaseException:
             self.close()
             raise
@@ -56,7 +53,9 @@ class SandboxPool:
         return outcomes  # type: ignore[return-value]
 
     def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
-        """(index, outcome) as they come to an end, not in order."""
+        """(index, outcome) as they come to an end, not in order. One stream at a time; a pool belongs to one thread."""
+        if not self.lanes:
+            raise SandboxError("this sandbox is closed")
         waiting = enumerate(jobs)
         idle, busy = list(self.lanes), list[Lane]()
         try:

@@ -143,7 +143,9 @@ class Server:
     def _limit_memory(self, memory: int) -> None:
         """Children inherit the limit, so it is set only when it changes. Nothing behind the filter can raise it again."""
         if memory != self.memory:
-            resource.setrlimit(resource.RLIMIT_AS, (self.address_space + memory, resource.RLIM_INFINITY))
+            _, hard = resource.getrlimit(resource.RLIMIT_AS)
+            space = self.address_space + memory
+            resource.setrlimit(resource.RLIMIT_AS, (space if hard == resource.RLIM_INFINITY else min(space, hard), hard))
             self.memory = memory
 
     def _receive(self, buffer: bytearray | memoryview) -> bytearray | memoryview:
