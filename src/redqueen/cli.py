@@ -79,7 +79,7 @@ def sandbox_run(
     cases: Annotated[Path, typer.Argument(help="Programs, one JSON object a line: `name`, `program`, `input`.")],
     out: Annotated[Path | None, typer.Option(help="Write the results here instead of to the terminal.")] = None,
     timeout_s: Annotated[float, typer.Option(min=0.001, help="CPU seconds for each run of a program.")] = 1.0,
-    memory_mb: Annotated[int, typer.Option(min=1, help="Memory beyond the interpreter's own, in MiB.")] = 256,
+    memory_mb: Annotated[int, typer.Option(min=16, help="Memory beyond the interpreter's own, in MiB.")] = 256,
     input_as: Annotated[
         Literal["literal", "expression"],
         typer.Option(help="`expression` evaluates inputs inside the sandbox: for benchmark data."),

@@ -19,7 +19,7 @@ from redqueen.tasks.prompts import PromptPack
 class VerifyConfig(Section):
     cpu_s: float = Field(default=1.0, gt=0)
     """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that what is accepted stays gradable."""
-    memory_mb: int = Field(default=256, gt=0)
+    memory_mb: int = Field(default=256, ge=16)
     """Memory a program may take beyond the interpreter's own, in MiB."""
     max_program_chars: int = Field(default=4000, gt=0)
     """Longest program."""

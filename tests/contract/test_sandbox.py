@@ -1,6 +1,7 @@
 """What a job is and what comes of it: outcomes, modes, limits, determinism."""
 
 import dataclasses
+import platform
 
 import pytest
 
@@ -8,6 +9,7 @@ from redqueen.errors import SandboxError
 from redqueen.program.checks import ALLOWED_MODULES
 from redqueen.sandbox import Job, Limits, Outcome
 from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.lockdown import SYSCALLS
 from redqueen.sandbox.pool import SandboxPool
 
 SHORT = Limits(cpu_s=0.2)
@@ -174,6 +176,24 @@ def add(a, b):
 """
     tests = "secret = 'EXPECTED-ANSWER-4711'\nassert candidate(1, 2) == 3"
     assert one(pool, program, mode="tests", entry="add", tests=tests, limits=Limits(cpu_s=2)).values == ("True",)
+
+
+def test_no_system_call_passes_but_those_on_the_list(pool: SandboxPool) -> None:
+    """Every number, called from inside a child: whatever is not answered by EPERM must be on the list."""
+    ends_or_jumps = {SYSCALLS[platform.machine()][name] for name in ("exit", "exit_group", "rt_sigreturn")}
+    program = f"""
+import ctypes, errno
+def f(numbers):
+    libc = ctypes.CDLL(None, use_errno=True)
+    passing = []
+    for number in numbers:
+        ctypes.set_errno(0)
+        if number not in {ends_or_jumps} and not (libc.syscall(number, -1, 0, 0, 0, 0, 0) == -1 and ctypes.get_errno() == errno.EPERM):
+            passing.append(number)
+    return passing
+"""
+    listed = sorted(set(SYSCALLS[platform.machine()].values()) - ends_or_jumps)
+    assert one(pool, program, str(list(range(1100))), limits=Limits(cpu_s=10)).values == (str(listed),)
 
 
 def test_a_sandbox_that_does_not_hold_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:

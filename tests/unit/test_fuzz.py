@@ -86,7 +86,7 @@ def test_a_child_may_write_anything_at_all() -> None:
     def check(body: object) -> None:
         assert isinstance(body, bytes)
         for checked in (True, False):
-            read = wire.read_lines(body, 1000, inspected=False, checked=checked)
+            read = wire.read_lines(body, 20, 1000, inspected=False, checked=checked)
             assert read.inspection is None
             assert read.rejection is None
             for result in read.results if checked else ():
@@ -105,19 +105,19 @@ def test_a_request_reads_back_as_it_was_written() -> None:
         program, *inputs = parts
         job = Job(program, tuple(inputs), tests=program[:5], allowed_modules=frozenset({"math", "re"}))
         try:
-            frame = wire.request(job, job.inputs, Limits(), count_steps=True)
+            serial, frame = wire.request(job, job.inputs, Limits(), count_steps=True)
         except UnicodeEncodeError:
             return
         head = wire.Head(*wire.REQUEST.unpack_from(frame))
         body = memoryview(frame[wire.REQUEST.size :])
-        assert head.body == len(body)
+        assert (head.serial, head.body) == (serial, len(body))
         order = wire.read_order(body)
         assert order.allowed_modules == ["math", "re"]
         at = order.start
         read = [bytes(body[(at := at + size) - size : at]).decode() for size in order.sizes]
         assert read == [program, program[:5], *inputs]
 
-    fuzz(st.lists(texts, min_size=1, max_size=5), check)
+    fuzz(st.lists(texts, min_size=2, max_size=5), check)
 
 
 def test_whatever_a_model_writes_is_read_or_malformed() -> None:

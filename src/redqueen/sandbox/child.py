@@ -5,12 +5,26 @@ own results, which it may do by returning them. What is written before that mome
 """
 
 import ast
+import atexit
 import builtins
-import io
+import gc
 import os
 import sys
 import types
-from builtins import BaseException, MemoryError, SystemExit, isinstance, iter, str, type  # what follows the program must not meet its patches
+from builtins import (  # what follows the program must not meet its patches
+    AttributeError,
+    BaseException,
+    Exception,
+    MemoryError,
+    OSError,
+    SystemExit,
+    ValueError,
+    isinstance,
+    iter,
+    str,
+    type,
+    vars,
+)
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,8 +35,10 @@ from redqueen.sandbox import wire
 from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, ordered, parse_arguments, parse_literal
 
 Write = Callable[[bytes], None]
+OUTPUT_FD = 20  # a script's output once more: it may close descriptor 1
 MAX_STEPS = 10_000  # counting stops here: a trace costs about 0.3 us a line
 _BUILTINS: dict[str, Any] = {}
+_bases: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _type_name = type.__dict__["__name__"].__get__  # type(e).__name__ could be a property of the program's metaclass
 
 
@@ -135,12 +151,23 @@ def _script(code: types.CodeType, max_text: int) -> bytes:
         if stop.code not in (None, 0, False):
             raise
     finally:
-        for stream in (sys.stdout, sys.__stdout__):
-            if type(stream) is io.TextIOWrapper and not stream.closed:
-                stream.flush()
-    os.lseek(1, 0, os.SEEK_SET)
-    output = b"".join(iter(lambda: os.read(1, 1 << 20), b""))
+        _end_script()
+    os.lseek(OUTPUT_FD, 0, os.SEEK_SET)
+    output = b"".join(iter(lambda: os.read(OUTPUT_FD, 1 << 20), b""))
     return b"V" + canonical(output.decode("utf-8", "replace"), max_text).encode()
+
+
+def _end_script() -> None:
+    """What the interpreter does at its end and a script may count on: exit functions run, and what was written is flushed."""
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.__stdout__):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError, AttributeError):  # closed, or no stream at all
+            pass
+    vars(sys.modules["__main__"]).clear()  # files that the script left open are closed with it
+    gc.collect()
 
 
 def _failure(error: BaseException) -> bytes:
@@ -148,8 +175,12 @@ def _failure(error: BaseException) -> bytes:
         return b"U" + str(error).encode()
     if isinstance(error, MemoryError):
         return b"M"
-    name: str = _type_name(type(error))
-    return b"E" + name[:100].encode("ascii", "backslashreplace")
+    return b"E" + _name(type(error))
+
+
+def _name(kind: type) -> bytes:
+    name: str = _type_name(kind)
+    return name[:100].encode("ascii", "backslashreplace")
 
 
 def snapshot_builtins() -> None:
@@ -179,6 +210,10 @@ def serve(head: wire.Head, body: memoryview, calls_fd: int, answers_fd: int) -> 
                 namespace = fresh_namespace(compile(_texts(order, body)[0], "<program>", "exec", dont_inherit=True))
             function = namespace[order.entry] if order.entry in namespace else _missing(order.entry)
             line = b"V" + ordered(function(*parse_arguments(text, wire.MAX_BODY)), head.output).encode()
+        except Exception as error:
+            line = _failure(error)
+            if line[:1] == b"E":
+                line = b"E" + next(_name(kind) for kind in _bases(type(error)) if _BUILTINS.get(_name(kind).decode()) is kind)
         except BaseException as error:
             line = _failure(error)
         write(line)
@@ -229,4 +264,6 @@ def _answer(line: str, max_text: int) -> Any:
     if letter == "U":
         raise NotLiteral("the program's result is not a literal")
     known = _BUILTINS.get(text)
-    raise known() if isinstance(known, type) and issubclass(known, Exception) else RuntimeError(text)
+    if isinstance(known, type) and issubclass(known, Exception):
+        raise known.__new__(known)  # without its arguments, which did not come along
+    raise RuntimeError(text)

@@ -23,8 +23,8 @@ class Limits:
     """The canonical text of one value, or the standard output of one script, in KiB."""
 
     def __post_init__(self) -> None:
-        if min(self.cpu_s, self.memory_mb, self.output_kb) <= 0:
-            raise ValueError(f"every limit must be greater than 0; got {self}")
+        if self.cpu_s <= 0 or self.memory_mb < 16 or self.output_kb <= 0:
+            raise ValueError(f"CPU time and output must be greater than 0, and memory 16 MiB or more; got {self}")
 
     @property
     def wall_s(self) -> float:
@@ -52,6 +52,10 @@ class Job:
     allowed_modules: frozenset[str] | None = None
     """Given: the program is inspected before it runs, and turned away if it fails the static checks with these modules."""
     count_steps: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.inputs:
+            raise ValueError("a job needs an input to run on; the empty text calls without arguments")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+import weakref
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,6 +27,7 @@ _PACKAGE_ROOT = Path(__file__).parents[2]
 @dataclass(frozen=True, slots=True)
 class Request:
     replica: int
+    serial: int
     frame: bytes
     wall_s: float
 
@@ -79,20 +81,29 @@ def _run(job: Job, replica: int) -> Generator[Request, Reply, Outcome]:
 def _run_once(job: Job, inputs: tuple[str, ...], replica: int) -> Generator[Request, Reply, Outcome]:
     """One run on one replica. The replicas take the inputs in different orders and with different memory, so that what depends on
     either shows as a difference."""
-    turn = replica * len(inputs) // REPLICAS
+    order = _ORDERS[replica](list(range(len(inputs))))
     limits = replace(job.limits, memory_mb=job.limits.memory_mb * (4 + replica) // 4)
     steps = job.count_steps and replica == (REPLICAS - 1 if job.stable else 0)
-    reply = yield Request(replica, wire.request(job, inputs[turn:] + inputs[:turn], limits, steps), limits.wall_s)
+    reply = yield Request(replica, *wire.request(job, tuple(inputs[at] for at in order), limits, steps), limits.wall_s)
     outcome = _judge(job, len(inputs), replica, reply)
-    results = outcome.results
-    return replace(outcome, results=results[len(results) - turn :] + results[: len(results) - turn])
+    if job.mode == "tests":
+        return outcome
+    results = dict(zip(order, outcome.results, strict=True))
+    return replace(outcome, results=tuple(results[at] for at in range(len(inputs))))
+
+
+_ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
+    lambda order: order,
+    lambda order: order[::-1],
+    lambda order: order[len(order) // 2 :] + order[: len(order) // 2],
+)
 
 
 def _judge(job: Job, count: int, replica: int, reply: Reply) -> Outcome:
     """The outcome of a run, from how it ended and what it wrote. A run that met a limit is a failure even if it returned a value."""
-    ended = _ended(reply)
-    lines = wire.read_lines(reply.body, job.limits.output_kb * 1024, job.allowed_modules is not None, checked=replica == 0)
+    ended = _ended(job, reply)
     count = 1 if job.mode == "tests" else count
+    lines = wire.read_lines(reply.body, count, job.limits.output_kb * 1024, job.allowed_modules is not None, checked=replica == 0)
     if ended is not None:
         results = (Result(*ended),) * count
     elif lines.rejection is not None:
@@ -108,14 +119,15 @@ def _judge(job: Job, count: int, replica: int, reply: Reply) -> Outcome:
     return replace(_summary(results, reply.cpu_s), inspection=lines.inspection, steps=lines.steps)
 
 
-def _ended(reply: Reply) -> tuple[Kind, str] | None:
+def _ended(job: Job, reply: Reply) -> tuple[Kind, str] | None:
     if reply.infrastructure:
         return "crashed", "the sandbox process died twice on this job"
     if reply.state == wire.WALL:
         return "timeout", "wall time"
     if reply.state == wire.TOO_MUCH:
         return "unsupported", "too much output"
-    if reply.signal in (signal.SIGPROF, signal.SIGXCPU):
+    processes = 2 if job.mode == "tests" else 1
+    if reply.signal in (signal.SIGPROF, signal.SIGXCPU) or reply.cpu_s > processes * (1.1 * job.limits.cpu_s + 0.1):
         return "timeout", "CPU time"
     if reply.signal and reply.signal != signal.SIGKILL:
         return "crashed", signal.Signals(reply.signal).name if reply.signal in set(signal.Signals) else f"signal {reply.signal}"
@@ -155,12 +167,13 @@ class Zygote:
             )
         self.socket.settimeout(_START_S)
         self._received = bytearray()
+        _zygotes.add(self)
 
     def wait_until_ready(self) -> None:
         """Read the first frame, which says which walls stand."""
         assert self.process.stderr is not None
         try:
-            while (reply := self.receive()) is None:
+            while (reply := self.receive(wire.GREETING)) is None:
                 pass
         except OSError as error:
             said = self.process.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
@@ -172,21 +185,23 @@ class Zygote:
     def send(self, frame: bytes) -> None:
         self.socket.sendall(frame)
 
-    def receive(self) -> Reply | None:
-        """Take what has come; the reply once it is whole. Raises OSError when the zygote is gone."""
+    def receive(self, serial: int) -> Reply | None:
+        """Take what has come; the reply to this request once it is whole. Replies to others, which somebody stopped waiting for, are
+        passed over. Raises OSError when the zygote is gone."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise ConnectionResetError("the zygote closed its socket")
         self._received += data
         head = wire.REPLY.size
-        if len(self._received) < head:
-            return None
-        state, status, cpu_s, size = wire.REPLY.unpack_from(self._received)
-        if len(self._received) < head + size:
-            return None
-        body = bytes(self._received[head : head + size])
-        self._received.clear()
-        return Reply(state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body)
+        while len(self._received) >= head:
+            of, state, status, cpu_s, size = wire.REPLY.unpack_from(self._received)
+            if len(self._received) < head + size:
+                return None
+            body = bytes(self._received[head : head + size])
+            del self._received[: head + size]
+            if of == serial:
+                return Reply(state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body)
+        return None
 
     def close(self) -> None:
         """Hang up, and see that the process ends; it does so by itself unless something is very wrong."""
@@ -198,6 +213,18 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+_zygotes: weakref.WeakSet[Zygote] = weakref.WeakSet()
+
+
+def _hang_up_in_fork() -> None:
+    """A process forked from the trainer (a data loader, say) must not keep zygotes alive after the trainer is gone."""
+    for zygote in _zygotes:
+        zygote.socket.close()
+
+
+os.register_at_fork(after_in_child=_hang_up_in_fork)
 
 
 class Lane:
@@ -226,7 +253,8 @@ class Lane:
     def ready(self) -> Outcome | None:
         """The zygote in work has something to say; the outcome, once the job has come to it."""
         try:
-            reply = self.zygote.receive()
+            assert self.request is not None
+            reply = self.zygote.receive(self.request.serial)
         except OSError:
             return self.failed()
         if reply is None:
@@ -249,6 +277,12 @@ class Lane:
         self.zygotes[zygote.replica] = fresh
         self.restarts += 1
         fresh.wait_until_ready()
+
+    def drop(self) -> None:
+        """Forget the job in work. Its zygote is replaced, so that the next job need not wait for it."""
+        if self.request is not None:
+            zygote, self.job, self.request = self.zygote, None, None
+            self.restart(zygote)
 
     def _advance(self, reply: Reply | None) -> Outcome | None:
         assert self.job is not None

@@ -24,17 +24,18 @@ X32_BIT = 0x40000000  # x86-64 accepts the x32 calls under the same architecture
 SYSCALLS: dict[str, dict[str, int]] = {
     "x86_64": {
         "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
-        "rt_sigreturn": 15, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "sigaltstack": 131, "gettid": 186,
-        "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229, "exit_group": 231, "getrandom": 318, "rseq": 334,
+        "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "gettid": 186, "clock_gettime": 228, "clock_getres": 229,
+        "exit_group": 231, "getrandom": 318, "rseq": 334,
     },
     "aarch64": {
         "read": 63, "write": 64, "close": 57, "fstat": 80, "lseek": 62, "mmap": 222, "mprotect": 226, "munmap": 215, "brk": 214,
-        "rt_sigreturn": 139, "mremap": 216, "madvise": 233, "getpid": 172, "exit": 93, "sigaltstack": 132, "gettid": 178,
-        "restart_syscall": 128, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94, "getrandom": 278, "rseq": 293,
+        "mremap": 216, "madvise": 233, "getpid": 172, "exit": 93, "gettid": 178, "clock_gettime": 113, "clock_getres": 114,
+        "exit_group": 94, "getrandom": 278, "rseq": 293,
     },
 }  # fmt: skip
 """All that a fully imported CPython needs to compute and to write its result. Not here on purpose: anything that opens, connects,
 starts, signals or waits. No futex: in a process that cannot start threads a wait on a lock is for ever, and denied it ends at once.
+No rt_sigreturn: no handler ever runs here, and a forged signal frame could block the signal of the CPU timer.
 The clock and chance stay: the clock can be read without a system call anyway (vDSO), and both show as `unstable`."""
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06

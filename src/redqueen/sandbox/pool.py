@@ -25,6 +25,7 @@ class SandboxPool:
         self.lanes: list[Lane] = []
         self._selector = selectors.DefaultSelector()
         self._watched_restarts = -1
+        self._streaming = False
         try:
             for _ in range(self.config.lane_count()):
                 self.lanes.append(Lane(self.config))
@@ -56,42 +57,45 @@ class SandboxPool:
         """(index, outcome) as they come to an end, not in order. One stream at a time; a pool belongs to one thread."""
         if not self.lanes:
             raise SandboxError("this sandbox is closed")
+        if self._streaming:
+            raise SandboxError("this sandbox is at work on another stream of jobs; let it end first, or open a second sandbox")
         waiting = enumerate(jobs)
         idle, busy = list(self.lanes), list[Lane]()
+        self._streaming = True
         try:
             while True:
                 while idle and (item := next(waiting, None)) is not None:
-                    lane = idle.pop()
-                    outcome = lane.start(*item)
-                    (idle if outcome else busy).append(lane)
-                    if outcome:
+                    busy.append(idle.pop())
+                    if outcome := busy[-1].start(*item):
+                        idle.append(busy.pop())
                         yield item[0], outcome
                 self.most_in_flight = max(self.most_in_flight, len(busy))
                 if not busy:
                     return
-                for lane in self._with_news(busy):
-                    outcome = lane.ready() if lane.deadline > time.monotonic() else lane.failed()
-                    if outcome:
+                for lane, has_spoken in self._with_news(busy):
+                    if outcome := lane.ready() if has_spoken else lane.failed():
                         busy.remove(lane)
                         idle.append(lane)
                         yield lane.index, outcome
         finally:
-            for lane in busy:  # the caller left early: what is in flight must not answer the next job
-                lane.restart(lane.zygote)
+            self._streaming = False
+            for lane in busy:  # the caller left early
+                lane.drop()
 
-    def _with_news(self, busy: list[Lane]) -> list[Lane]:
-        """The lanes whose zygote has answered, or has run out of time."""
+    def _with_news(self, busy: list[Lane]) -> list[tuple[Lane, bool]]:
+        """The lanes whose zygote has spoken; where none has, those whose zygote has run out of time. In that order: the trainer itself
+        may have been away, and an answer that is there counts."""
         if self._watched_restarts != self.restarts:
             self._watch()
         patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
-        lanes = []
+        news: list[tuple[Lane, bool]] = []
         for key, _ in self._selector.select(patience):
             lane, zygote = key.data
             if lane.request is not None and zygote is lane.zygote:
-                lanes.append(lane)
+                news.append((lane, True))
             else:  # one that is not in work speaks only by dying
                 lane.restart(zygote)
-        return lanes or [lane for lane in busy if lane.deadline <= time.monotonic()]
+        return news or [(lane, False) for lane in busy if lane.deadline <= time.monotonic()]
 
     def _watch(self) -> None:
         """Listen to every zygote there is; only those in work ever speak."""

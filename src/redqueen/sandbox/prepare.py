@@ -19,10 +19,10 @@ from collections.abc import Callable
 from typing import Any
 
 MODULES = """
-    _strptime abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc contextlib copy ctypes dataclasses datetime
-    decimal enum errno fractions functools gc hashlib heapq importlib.util inspect io itertools json keyword math numbers operator os pprint
-    queue random re reprlib secrets signal statistics string struct sys textwrap threading time traceback types typing unicodedata uuid
-    warnings weakref
+    __future__ _strptime abc array ast base64 binascii bisect calendar cmath codecs collections collections.abc contextlib contextvars copy
+    csv ctypes dataclasses datetime decimal difflib enum errno fnmatch fractions functools gc graphlib hashlib heapq importlib.util inspect
+    io itertools json keyword math numbers operator os pprint queue random re reprlib secrets signal statistics string struct sys textwrap
+    threading time timeit traceback types typing unicodedata uuid warnings weakref
     encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16 encodings.utf_16_le encodings.utf_16_be
     encodings.utf_32 encodings.utf_7 encodings.punycode encodings.cp1252 encodings.cp437 encodings.cp1251 encodings.cp850
     encodings.iso8859_1 encodings.iso8859_15 encodings.rot_13 encodings.hex_codec encodings.base64_codec encodings.unicode_escape
@@ -33,8 +33,9 @@ MODULES = """
 page tables of all of them, so what could only fail behind the walls (sockets, processes, files) is not here, nor what programs of
 this kind have no use for."""
 
-CLOCKS = (1_000_000_000, 1_800_000_000, 4_200_000_000)
-"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them."""
+CLOCKS = (1_000_000_003.125, 1_800_012_347.375, 4_200_345_678.625)
+"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them, and with no two
+alike in any digit that a program may look at."""
 
 _SAMPLES = (
     "import math\nfrom collections import Counter\ndef f(x, y=2):\n    class A:\n        def g(self): return x\n    try:\n"
@@ -85,6 +86,7 @@ def environment(replica: int) -> None:
     random.seed(CLOCKS[replica])
     _shift_addresses(replica)
     _shift_process_numbers((0, 2, 1)[replica])
+    _answer_fstat()
     os.environ.clear()
     sys.argv, sys.orig_argv = [""], [""]
     sys.path.clear()
@@ -93,11 +95,11 @@ def environment(replica: int) -> None:
     warnings.simplefilter("ignore")
 
 
-def _freeze_clock(now: int) -> None:
+def _freeze_clock(now: float) -> None:
     constants: dict[str, Callable[..., Any]] = {
-        "time": lambda: float(now), "time_ns": lambda: now * 10**9,
+        "time": lambda: now, "time_ns": lambda: int(now * 10**9),
         **{name: lambda *_: now / 1000 for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")},
-        **{f"{name}_ns": lambda *_: now * 10**6 for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")},
+        **{f"{name}_ns": lambda *_: int(now * 10**6) for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")},
     }  # fmt: skip
     for name, constant in constants.items():
         setattr(time, name, constant)
@@ -109,11 +111,24 @@ def _freeze_clock(now: int) -> None:
     _freeze_datetime(now)
 
 
-def _with_default(function: Callable[[Any], Any], now: int) -> Callable[..., Any]:
+def _answer_fstat() -> None:
+    """The C library asks for a file's status by a call that could also name a path, so the filter denies it. Scripts ask for the size
+    of their standard input: that much can be told without."""
+
+    def fstat(fd: int) -> os.stat_result:
+        at = os.lseek(fd, 0, os.SEEK_CUR)
+        size = os.lseek(fd, 0, os.SEEK_END)
+        os.lseek(fd, at, os.SEEK_SET)
+        return os.stat_result((0o100600, 0, 0, 1, 0, 0, size, 0, 0, 0))
+
+    os.fstat = fstat
+
+
+def _with_default(function: Callable[[Any], Any], now: float) -> Callable[..., Any]:
     return lambda seconds=None: function(now if seconds is None else seconds)
 
 
-def _freeze_datetime(now: int) -> None:
+def _freeze_datetime(now: float) -> None:
     """datetime reads the clock in C: the methods in its type's own dictionary are replaced."""
     import datetime
 
@@ -134,8 +149,13 @@ _ballast: list[object] = []
 
 
 def _shift_addresses(replica: int) -> None:
-    """Addresses differ between replicas even where the kernel does not randomise them."""
-    _ballast.extend(bytes(48 + 16 * index) for index in range(1000 * replica))
+    """Low digits of addresses differ between replicas too: randomisation by the kernel moves whole pages only, and the order of a small
+    set of objects hangs on the last digits. Every size class gets a number of objects of its own in each replica, half of them freed."""
+    draw = random.Random(f"addresses {replica}")
+    sizes = [*range(16, 513, 16), *range(560, 4096, 112)]
+    blocks = [bytearray(size - 40) if size > 512 else bytes(max(0, size - 40)) for size in sizes for _ in range(draw.randrange(1, 16))]
+    draw.shuffle(blocks)
+    _ballast.extend(blocks[::2])
 
 
 def _shift_process_numbers(count: int) -> None:

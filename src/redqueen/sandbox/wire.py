@@ -5,6 +5,7 @@ do, then the raw texts. A reply is a fixed head by the zygote (how the child end
 `read_lines` turns anything at all into results, and never raises.
 """
 
+import itertools
 import json
 import struct
 from dataclasses import asdict, dataclass
@@ -12,12 +13,14 @@ from typing import Any, NamedTuple
 
 from redqueen.program.complexity import Complexity
 from redqueen.sandbox.jobs import Inspection, Job, Limits, Result
-from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, parse_literal
+from redqueen.sandbox.literals import NotLiteral, canonical, parse_literal
 
 
 class Head(NamedTuple):
     """What the zygote knows of a request. Nothing here is worth hiding from a program."""
 
+    serial: int
+    """Comes back with the reply: a reply to anything else is not ours."""
     mode: int
     cpu_s: float
     wall_s: float
@@ -30,16 +33,20 @@ class Head(NamedTuple):
     """Bytes that follow."""
 
 
-REQUEST = struct.Struct("<BddQQQI")
-REPLY = struct.Struct("<BidI")  # how it ended, wait status, CPU seconds, bytes of body
+REQUEST = struct.Struct("<QBddQQQI")
+REPLY = struct.Struct("<QBidI")  # serial, how it ended, wait status, CPU seconds, bytes of body
+GREETING = 0  # the serial of the frame that a zygote sends when it is ready
 CALL, SCRIPT, TESTS = 0, 1, 2
 DONE, WALL, TOO_MUCH = 0, 1, 2  # the child ended · the wall limit ended it · it wrote more than it may
 MAX_BODY = 64 * 1024 * 1024
 _MODES = {"call": CALL, "script": SCRIPT, "tests": TESTS}
 
 
-def request(job: Job, inputs: tuple[str, ...], limits: Limits, count_steps: bool) -> bytes:
-    """The frame that asks for one run; raises UnicodeEncodeError where a text holds a lone surrogate."""
+_serials = itertools.count(GREETING + 1)
+
+
+def request(job: Job, inputs: tuple[str, ...], limits: Limits, count_steps: bool) -> tuple[int, bytes]:
+    """The frame that asks for one run, and its serial; raises UnicodeEncodeError where a text holds a lone surrogate."""
     texts = [text.encode() for text in (job.program, job.tests, *inputs)]
     modules = "-" if job.allowed_modules is None else " ".join(sorted(job.allowed_modules))
     sizes = " ".join([str(len(text)) for text in texts])
@@ -47,7 +54,8 @@ def request(job: Job, inputs: tuple[str, ...], limits: Limits, count_steps: bool
     body = len(order).to_bytes(4, "little") + order + b"".join(texts)
     output = limits.output_kb * 1024
     reply = min(len(inputs) * 4 * output + (1 << 18), MAX_BODY - 1)
-    return REQUEST.pack(_MODES[job.mode], limits.cpu_s, limits.wall_s, limits.memory_mb << 20, output, reply, len(body)) + body
+    serial = next(_serials)
+    return serial, REQUEST.pack(serial, _MODES[job.mode], limits.cpu_s, limits.wall_s, limits.memory_mb << 20, output, reply, len(body)) + body
 
 
 class Order(NamedTuple):
@@ -85,15 +93,16 @@ class Lines:
 _KINDS = {b"V": "value", b"E": "error", b"M": "memory", b"U": "unsupported"}
 
 
-def read_lines(body: bytes, max_value: int, inspected: bool, checked: bool = True) -> Lines:
-    """One line is one letter and its text. The inspection counts only where it was asked for, and as the very first line: that one
-    is written before the program runs. Unchecked, values are taken as they stand, to be compared with checked ones and no more."""
+def read_lines(body: bytes, count: int, max_value: int, inspected: bool, checked: bool = True) -> Lines:
+    """One line is one letter and its text; more lines than `count` results can need are not looked at. The inspection counts only where
+    it was asked for, and as the very first line: that one is written before the program runs. Unchecked, values are taken as they
+    stand, to be compared with checked ones and no more."""
     results: list[Result] = []
     inspection: Inspection | None = None
     rejection: str | None = None
     steps: int | None = None
     finished = False
-    for index, line in enumerate(body.split(b"\n")[:-1]):
+    for index, line in enumerate(body.split(b"\n", count + 4)[:-1]):
         letter, text = line[:1], line[1:].decode("utf-8", "replace")
         if letter in _KINDS:
             results.append(_result(_KINDS[letter], text, max_value) if checked or letter != b"V" else Result("value", text))
@@ -111,10 +120,8 @@ def read_lines(body: bytes, max_value: int, inspected: bool, checked: bool = Tru
 def _result(kind: Any, text: str, max_value: int) -> Result:
     if kind != "value":
         return Result(kind, short(text))
-    if max_value > MAX_TEXT < len(text) <= max_value:  # a grader's own limit: it compares texts, and reading megabytes takes seconds
-        return Result("value", text)
     try:
-        if canonical(parse_literal(text)) == text:
+        if len(text) <= max_value and canonical(parse_literal(text, max_value), max_value) == text:
             return Result("value", text)
         return Result("unsupported", "not in canonical form")
     except (NotLiteral, MemoryError) as error:

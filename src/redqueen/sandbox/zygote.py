@@ -29,7 +29,7 @@ from redqueen.sandbox import prepare
 prepare.imports()  # before the harness, whose objects then lie close together: that saves a child 20 page faults
 from redqueen.sandbox import child, lockdown, wire
 
-_monotonic = time.monotonic  # bound before the clock is frozen
+_monotonic, _sleep = time.monotonic, time.sleep  # bound before the clock is frozen
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
     prepare.environment(replica)
     prepare.forget_harness()
     report = json.dumps(walls).encode()
-    server.send(wire.REPLY.pack(wire.DONE, 0, 0.0, len(report)), report)
+    server.send(wire.REPLY.pack(wire.GREETING, wire.DONE, 0, 0.0, len(report)), report)
     gc.collect()
     gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
     while True:
@@ -89,7 +89,7 @@ class Server:
         if walls["namespaces"] == "up":
             build("empty_root", lockdown.empty_root)
             self.own_namespace = True
-            self._become_first_process()
+        self._leave_a_watchman()
         build("privileges", lockdown.drop_privileges)
         build("no_new_privileges", lockdown.no_new_privileges)
         build("landlock", lockdown.landlock)
@@ -100,11 +100,13 @@ class Server:
         build("seccomp", self._try_seccomp)
         return walls
 
-    def _become_first_process(self) -> None:
-        """Go on as process 1 of the new pid namespace. The outer process stays behind, only to end when this one does."""
+    def _leave_a_watchman(self) -> None:
+        """Go on in a child, process 1 of the new pid namespace where there is one. The process that stays behind ends it, and with it
+        all it has started, when the trainer is gone, whatever it is busy with."""
         pid = os.fork()
         if pid:
-            os.close(self.host)
+            _wait_for_either(pid, self.host)
+            os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             os._exit(0)
 
@@ -133,12 +135,13 @@ class Server:
         deadline = _monotonic() + head.wall_s
         self._limit_memory(head.memory)
         result_fd, pids = self._start_tests(head, body) if head.mode == wire.TESTS else self._start(head, body)
-        body[:] = bytes(head.body)
+        _wipe(body)
         state, size = self._collect(result_fd, deadline, head.reply)
         os.close(result_fd)
-        status, cpu_s = self._end(pids, state)
-        self.send(wire.REPLY.pack(state, status, cpu_s, size), self.reply[:size])
-        self.reply[:size] = bytes(size)
+        state, status, cpu_s = self._end(pids, state, deadline)
+        told = size if state == wire.DONE else 0
+        self.send(wire.REPLY.pack(head.serial, state, status, cpu_s, told), self.reply[:told])
+        _wipe(self.reply[:size])
 
     def _limit_memory(self, memory: int) -> None:
         """Children inherit the limit, so it is set only when it changes. Nothing behind the filter can raise it again."""
@@ -211,38 +214,63 @@ class Server:
             os._exit(70)
 
     def _collect(self, result_fd: int, deadline: float, most: int) -> tuple[int, int]:
-        """Read what the child writes until it closes its end; ends early at the wall limit, at too much output, or with the trainer."""
+        """Read what the child writes until it closes its end; ends early at the wall limit or at too much output. The answer is how it
+        ended, and how much of the buffer was used."""
         poll = select.poll()
         poll.register(result_fd, select.POLLIN)
-        poll.register(self.host, 0)  # hang-up only
         size = 0
         while True:
             left = deadline - _monotonic()
             if left <= 0:
-                return wire.WALL, 0
-            ready = poll.poll(left * 1000 + 1)
-            if any(fd == self.host for fd, _ in ready):
-                os._exit(0)
-            if ready:
+                return wire.WALL, size
+            if poll.poll(left * 1000 + 1):
                 count = os.readv(result_fd, [self.reply[size : min(size + (1 << 20), most + 1)]])
                 if not count:
                     return wire.DONE, size
                 size += count
                 if size > most:
-                    self.reply[:size] = bytes(size)
-                    return wire.TOO_MUCH, 0
+                    return wire.TOO_MUCH, size
 
-    def _end(self, pids: list[int], state: int) -> tuple[int, float]:
-        """See that every child has ended; the answer is the first status that is not our own doing, and the CPU time of all. A child
-        that has closed its pipe is about to end, or meets its CPU limit: nothing it may call can block."""
+    def _end(self, pids: list[int], state: int, deadline: float) -> tuple[int, int, float]:
+        """See that every child has ended: how it all ended, the first wait status that is not our own doing, and the CPU time. A child
+        that has closed its pipe is about to end, and is given until the wall limit to do so."""
         ended, cpu_s = 0, 0.0
         for pid in pids:
-            if state != wire.DONE:
+            done, status, usage = os.wait4(pid, os.WNOHANG) if state == wire.DONE else (0, 0, None)
+            pause_s = 0.0001
+            while not done and state == wire.DONE:
+                _sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.05)
+                state = wire.WALL if _monotonic() > deadline else wire.DONE
+                done, status, usage = os.wait4(pid, os.WNOHANG)
+            if not done:
                 os.kill(pid, signal.SIGKILL)
-            _, status, usage = os.wait4(pid, 0)
-            ended = ended or (status if state == wire.DONE else 0)
+                _, _, usage = os.wait4(pid, 0)
+            ended = ended or status
+            assert usage is not None
             cpu_s += usage.ru_utime + usage.ru_stime
-        return ended, cpu_s
+        return state, ended, cpu_s
+
+
+def _wait_for_either(pid: int, host: int) -> None:
+    """Until the process ends or the trainer hangs up."""
+    poll = select.poll()
+    poll.register(host, 0)  # hang-up only
+    try:
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+        poll.poll()
+    except (OSError, AttributeError):  # before Linux 5.3
+        while not poll.poll(100) and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            pass
+
+
+_ZEROS = bytes(1 << 16)
+
+
+def _wipe(buffer: memoryview) -> None:
+    for at in range(0, len(buffer), len(_ZEROS)):
+        part = buffer[at : at + len(_ZEROS)]
+        part[:] = _ZEROS[: len(part)]
 
 
 def _standard_streams(body: memoryview, most: int) -> None:
@@ -253,6 +281,7 @@ def _standard_streams(body: memoryview, most: int) -> None:
         memory = os.memfd_create("stream")
         os.dup2(memory, fd)
         os.close(memory)
+    os.dup2(1, child.OUTPUT_FD)
     while text:
         text = text[os.write(0, text) :]
     os.lseek(0, 0, os.SEEK_SET)
