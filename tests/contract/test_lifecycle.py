@@ -15,7 +15,7 @@ import pytest
 from redqueen.bench.sandbox import _descendants, _footprint, jobs
 from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.config import SandboxConfig, Wall
 from redqueen.sandbox.pool import SandboxPool
 
 
@@ -103,6 +103,42 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(without: str, t
     trainer.stdout.close()
     time.sleep(2)
     assert [pid for pid in family if _is_alive(pid)] == []
+
+
+def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
+    code = """
+    import os, time
+    from redqueen.sandbox.config import SandboxConfig
+    from redqueen.sandbox.pool import SandboxPool
+    pool = SandboxPool(SandboxConfig(lanes=1))
+    if os.fork() == 0:
+        time.sleep(5)
+        os._exit(0)
+    print("ready", flush=True)
+    time.sleep(60)
+    """
+    trainer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    assert trainer.stdout is not None
+    assert trainer.stdout.readline() == b"ready\n"
+    family = _descendants(trainer.pid)
+    assert len(family) >= 7
+    trainer.kill()
+    trainer.wait()
+    trainer.stdout.close()
+    time.sleep(2)
+    assert len([pid for pid in family if _is_alive(pid)]) == 1  # the forked one itself
+
+
+@pytest.mark.parametrize("without", [(), ("namespaces",)])
+def test_a_pool_outlives_the_thread_that_opened_it(without: tuple[Wall, ...]) -> None:
+    opened: list[SandboxPool] = []
+    thread = threading.Thread(target=lambda: opened.append(SandboxPool(SandboxConfig(lanes=1, without=without))))
+    thread.start()
+    thread.join()
+    time.sleep(0.2)
+    with opened[0] as pool:
+        assert pool.run([Job("def f(): return 1", stable=True)])[0].values == ("1",)
+        assert pool.restarts == 0
 
 
 def _is_alive(pid: int) -> bool:
