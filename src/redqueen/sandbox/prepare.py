@@ -152,10 +152,9 @@ def shift_addresses(replica: int) -> None:
     set of objects hangs on the last digits. The gaps that start-up left are filled, so that a child's objects lie in a row (which spares
     it a fifth of its page faults), and the row begins elsewhere in each replica. (What is too large for that, a class, say, lies in the C
     library's heap, most of which the zygote has shifted before its first import.)"""
-    draw = random.Random(f"addresses {replica}")
     for size in (16, *range(48, 513, 16)):
         _fill_gaps(size)
-        _ballast.extend(_block(size) for _ in range(draw.randrange(1, 24)))
+        _ballast.extend(_block(size) for _ in range(1 + (5 * replica + size // 16) % 11))
 
 
 def _block(size: int) -> object:
@@ -170,7 +169,7 @@ def _fill_gaps(size: int) -> None:
         run = run + 1 if id(block) - id(before) == size else 0
         _ballast.append(before)
         before = block
-        if run > 16384 // size - 4:
+        if run > 6:
             return
 
 

@@ -240,20 +240,30 @@ class Server:
         that has closed its pipe is about to end, and is given until the wall limit to do so."""
         ended, cpu_s = 0, 0.0
         for pid in pids:
-            done, status, usage = os.wait4(pid, os.WNOHANG) if state == wire.DONE else (0, 0, None)
-            pause_s = 0.0001
-            while not done and state == wire.DONE:
-                _sleep(pause_s)
-                pause_s = min(2 * pause_s, 0.05)
-                state = wire.WALL if _monotonic() > deadline else wire.DONE
-                done, status, usage = os.wait4(pid, os.WNOHANG)
-            if not done:
+            if state == wire.DONE and not _ends_before(pid, deadline):
+                state = wire.WALL
+            if state != wire.DONE:
                 os.kill(pid, signal.SIGKILL)
-                _, _, usage = os.wait4(pid, 0)
-            ended = ended or status
-            assert usage is not None
+            _, status, usage = os.wait4(pid, 0)
+            ended = ended or (status if state == wire.DONE else 0)
             cpu_s += usage.ru_utime + usage.ru_stime
         return state, ended, cpu_s
+
+
+def _ends_before(pid: int, deadline: float) -> bool:
+    poll = select.poll()
+    try:
+        ending = os.pidfd_open(pid)
+    except (OSError, AttributeError):  # before Linux 5.3
+        while _monotonic() < deadline:
+            if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return True
+            _sleep(0.001)
+        return False
+    poll.register(ending, select.POLLIN)
+    ended = bool(poll.poll(max(0.0, deadline - _monotonic()) * 1000))
+    os.close(ending)
+    return ended
 
 
 def _wait_for_either(pid: int, host: int) -> None:
