@@ -57,7 +57,7 @@ def test_the_literal_reader_agrees_with_python_or_refuses() -> None:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            theirs = ast.literal_eval(text.strip())
+            theirs = ast.literal_eval(f"({text}\n)")
         assert repr(ours) == repr(theirs)
 
     fuzz(texts, check)

@@ -131,7 +131,7 @@ _WORDS: dict[str, Literal] = {"None": None, "True": True, "False": False}
 
 
 def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
-    """The value of one literal; raises NotLiteral."""
+    """The value of one literal, read as between parentheses, where a line end is white space; raises NotLiteral."""
     reader = _Reader(text, max_text)
     value = reader.value(MAX_DEPTH)
     if reader.kind != "end":  # `1, 2` without parentheses is a tuple, as in Python
