@@ -22,12 +22,12 @@ app.add_typer(sandbox_app, name="sandbox")
 app.add_typer(bench_app, name="bench")
 
 SandboxMode = Annotated[
-    Literal["safe", "unsafe"],
+    Literal["safe", "unsafe"] | None,
     typer.Option("--sandbox", help="`unsafe` runs even where walls are missing: for programs you trust, and shown on every run."),
 ]
 Without = Annotated[list[str] | None, typer.Option(help="Leave this wall down: namespaces or landlock; for tests.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", help="A sparse TOML file of settings.")]
-Settings = Annotated[list[str] | None, typer.Option("--set", help="One setting, such as verify.cpu_s=2; may be repeated.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A sparse TOML file of settings.")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="One setting, such as verify.cpu_s=2; may be repeated.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -63,14 +63,14 @@ def verify(
     pack: Annotated[str | None, typer.Option(help="Prompt pack the texts are written in: chat or compact.")] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
-    sandbox: SandboxMode = "safe",
+    sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:
     """Turn proposals into problems with verified answers, or say why not."""
     from redqueen.commands.verify import run
 
     extra = [f"tasks.pack={pack}"] if pack else []
-    extra += ["sandbox.unsafe=true"] if sandbox == "unsafe" else []
+    extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
     run(file, out, config_file, [*(settings or []), *extra], as_json)
 
 
@@ -78,13 +78,13 @@ def verify(
 def sandbox_run(
     cases: Annotated[Path, typer.Argument(help="Programs, one JSON object a line: `name`, `program`, `input`.")],
     out: Annotated[Path | None, typer.Option(help="Write the results here instead of to the terminal.")] = None,
-    timeout_s: Annotated[float, typer.Option(min=0.001, help="CPU seconds for each run of a program.")] = 1.0,
+    timeout_s: Annotated[float, typer.Option(min=0.001, max=3600, help="CPU seconds for each run of a program.")] = 1.0,
     memory_mb: Annotated[int, typer.Option(min=16, help="Memory beyond the interpreter's own, in MiB.")] = 256,
     input_as: Annotated[
         Literal["literal", "expression"],
         typer.Option(help="`expression` evaluates inputs inside the sandbox: for benchmark data."),
     ] = "literal",
-    sandbox: SandboxMode = "safe",
+    sandbox: SandboxMode = None,
     without: Without = None,
 ) -> None:
     """Run programs on inputs, three times each in different processes, and write one outcome a line, in order."""
@@ -117,8 +117,3 @@ def main() -> None:
     except RedQueenError as error:
         typer.echo(f"redqueen: {error}", err=True)
         sys.exit(2)
-    except BrokenPipeError:
-        sys.exit(141)
-    except KeyboardInterrupt:
-        typer.echo("redqueen: stopped", err=True)
-        sys.exit(130)

@@ -4,7 +4,7 @@ import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
@@ -21,7 +21,7 @@ from redqueen.verify import VerifyConfig
 class TasksConfig(Section):
     kinds: tuple[str, ...] = Field(default=("code_o", "code_i", "code_f"), min_length=1)
     """Sorts of problems to play: names, or import paths of your own (`module:Class`)."""
-    pack: str = "chat"
+    pack: Literal["chat", "compact"] = "chat"
     """Prompt pack: `chat` for instruction-tuned models, `compact` for tiny ones."""
 
     def load_kinds(self) -> dict[str, TaskKind]:

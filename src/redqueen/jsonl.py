@@ -1,22 +1,41 @@
 """Files of one JSON object a line: read with errors that name the line, written so that a reader sees whole lines only."""
 
+import contextlib
 import json
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 from redqueen.errors import DataError
 
 
-def read_jsonl(path: Path, required: Iterable[str]) -> list[dict[str, Any]]:
-    """The objects of a file, each with the required fields, which hold text. Blank lines are passed over."""
+def read_jsonl(path: Path, required: tuple[str, ...]) -> list[tuple[int, dict[str, Any]]]:
+    """The objects of a file with their line numbers, each with the required fields, which hold text. Blank lines are passed over."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    return [_object(path, number, line, tuple(required)) for number, line in _lines(text)]
+    items = [(number, _object(path, number, line, required)) for number, line in _lines(text)]
+    if not items:
+        raise DataError(f"{path} is empty: expected one JSON object a line, with {', '.join(required)}")
+    return items
+
+
+@contextlib.contextmanager
+def open_output(path: Path | None) -> Iterator[TextIO]:
+    """The file to write to, or standard output. Opened before the work, so that a wrong name costs nothing."""
+    if path is None:
+        yield sys.stdout
+        return
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot write {path}: {error.strerror}") from error
+    with file:
+        yield file
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

@@ -17,7 +17,7 @@ from redqueen.tasks.prompts import PromptPack
 
 
 class VerifyConfig(Section):
-    cpu_s: float = Field(default=1.0, gt=0)
+    cpu_s: float = Field(default=1.0, gt=0, le=3600)
     """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that what is accepted stays gradable."""
     memory_mb: int = Field(default=256, ge=16)
     """Memory a program may take beyond the interpreter's own, in MiB."""
@@ -28,7 +28,7 @@ class VerifyConfig(Section):
     max_output_chars: int = Field(default=1000, gt=0)
     """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
     allowed_modules: frozenset[str] = ALLOWED_MODULES
-    """Modules a program may import: a cheap filter, not a wall."""
+    """Modules a program may import: a cheap filter, not a wall. Others than these defaults may not exist in the sandbox."""
 
     def rules(self) -> RunRules:
         return RunRules(Limits(self.cpu_s / 4, self.memory_mb), Limits(self.cpu_s, self.memory_mb), self.allowed_modules)
@@ -80,7 +80,8 @@ def _judge(proposal: Proposal, draft: Draft, outcome: Outcome, config: VerifyCon
     longest = max(map(len, outcome.values))
     if longest > config.max_output_chars:
         return Rejection("too_long", f"output of {longest} characters, at most {config.max_output_chars}")
-    assert outcome.inspection is not None and outcome.steps is not None
+    if outcome.inspection is None or outcome.steps is None:  # both were asked for: the program ended its process after it had answered
+        return Rejection("crashed", "the program did not come to its end")
     return Problem(
         kind=proposal.kind,
         program=draft.program,

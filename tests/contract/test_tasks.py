@@ -13,6 +13,15 @@ from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import WRITERS
 
 PROGRAM = "def f(numbers, k):\n    return [n * k for n in numbers if n % 2]"
+FORGER = """
+import typing
+def f(x):
+    os = typing.sys.modules['os']
+    for fd in range(3, 24):
+        try: os.write(fd, b'V1\\n.\\n')
+        except OSError: pass
+    os._exit(0)
+"""
 CONFIG = Config().verify
 PACKS = sorted(WRITERS)
 
@@ -111,6 +120,7 @@ def test_what_a_pack_shows_of_a_problem_can_be_written_back(pool: SandboxPool, k
         ([("program", "def f(x): return 'a' * 2000"), ("input", "1")], "too_long"),
         ([("program", "def f(x): return x\n#" + "a" * 5000), ("input", "1")], "too_long"),
         ([("program", "def f(x): return 1"), ("input", f"'{'a' * 2000}'")], "too_long"),
+        ([("program", FORGER), ("input", "1")], "crashed"),
     ],
 )  # fmt: skip
 def test_every_rejection_has_its_reason(pool: SandboxPool, blocks: list[tuple[str, str]], reason: str) -> None:
@@ -175,6 +185,7 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: st
         ("<answer>[10, 30]</answer><answer>[1]</answer>", "malformed"),
         ("The output is [10, 30].", "malformed"),
         ("<answer></answer>", "malformed"),
+        ("<answer>\n" + "```x\n" * 20_000, "malformed"),
         ("<answer>\n```output\n[10, 30]\n```\n```output\n[1]\n```\n</answer>", "malformed"),
     ],
 )

@@ -58,7 +58,13 @@ def test_a_config_cannot_be_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("code_x", "Did you mean 'code_"), ("nowhere.at_all:Kind", "cannot be imported"), ("json:Kind", "cannot be imported")]
+    ("name", "message"),
+    [
+        ("code_x", "Did you mean 'code_"),
+        ("nowhere.at_all:Kind", "cannot be imported"),
+        ("json:Kind", "cannot be imported"),
+        (":x", "cannot be imported"),
+    ],
 )
 def test_an_unknown_task_kind_is_named(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
@@ -71,5 +77,5 @@ def test_a_task_kind_comes_by_import_path() -> None:
 
 
 def test_an_unknown_pack_is_named() -> None:
-    with pytest.raises(ConfigError, match="Did you mean 'chat'"):
-        load_config(None, ["tasks.pack=chta"]).tasks.load_pack()
+    with pytest.raises(ConfigError, match=r"tasks.pack: Input should be 'chat' or 'compact'; got 'chta'"):
+        load_config(None, ["tasks.pack=chta"])

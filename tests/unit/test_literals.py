@@ -70,7 +70,7 @@ def test_equal_but_different_values_differ_in_text(a: str, b: str) -> None:
     [
         "", "x", "f(1)", "eval('1')", "1 + 1", "2 ** 3", "'a' * 3", "[x for x in y]", "lambda: 1", "1 if 1 else 2", "f'{1}'", "...", "1; 2", "[1", "1]",
         "(1", "{1: }", "{:1}", "[,]", "1 2", "'a", "--1", "0777", "1__0", "1e999", "nan", "inf", "frozenset()", "set([1])", "{[]}", "{{}: 1}", "b'a' 'b'",
-        "''''", '""""', "\u0e50", "1\u0e50", "\0", "'\0'", "\ud800", "'\ud800'", "*[1]", "**{}", "x=1", "a.b", "`1`", "1 # comment",
+        "''''", '""""', "\u0e50", "1\u0e50", "\0", "'\0'", "\ud800", "'\ud800'", "*[1]", "**{}", "x=1", "a.b", "`1`", "1 # comment", r"'\N{LATIN SMALL LETTER R WITH TILDE}'",
     ],
 )  # fmt: skip
 def test_what_is_no_literal_is_refused(text: str) -> None:

@@ -74,6 +74,13 @@ def test_programs_that_differ_only_in_names_and_layout_have_one_form() -> None:
         ("def f(x): return x.upper()", "def f(x): return x.lower()"),
         ("import math\ndef f(x): return math.pi", "import math as m\ndef f(x): return m.pi"),
         ("def f(x):\n    y = x\n    return x", "def f(x):\n    y = x\n    return y"),
+        (
+            "class A:\n    def a(self): return 1\n    def b(self): return 2\ndef f(x): return A().a()",
+            "class A:\n    def b(self): return 1\n    def a(self): return 2\ndef f(x): return A().a()",
+        ),
+        ("def g(a, b): return a - b\ndef f(x): return g(b=1, a=2)", "def g(b, a): return b - a\ndef f(x): return g(b=1, a=2)"),
+        ("class A:\n    x: int\n    y: str\ndef f(x): return 1", "class A:\n    y: str\n    x: int\ndef f(x): return 1"),
+        ("import math as v0\ndef f(x): return v0.pi", "import math as v0\ndef f(x): return x.pi"),
     ],
 )
 def test_programs_that_differ_in_more_have_two(a: str, b: str) -> None:
@@ -95,6 +102,7 @@ def test_a_key_depends_on_every_part_and_where_it_ends() -> None:
     [
         ("def f(x): return x", None),
         ("import math, re\nfrom collections import Counter\nfrom collections.abc import Iterable\ndef f(x): return x", None),
+        ("def f(input, id): return input + id", None),
         ("def g(x): return x", "entry"),
         ("def f(x): return 1\ndef f(x): return 2", "entry"),
         ("if True:\n    def f(x): return 1", "entry"),

@@ -1,14 +1,11 @@
 """`redqueen sandbox run`: programs in, outcomes out, one a line, in order."""
 
-import contextlib
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Literal
 
-from redqueen.errors import DataError
-from redqueen.jsonl import read_jsonl
+from redqueen.jsonl import open_output, read_jsonl
 from redqueen.sandbox import Job, Limits, Outcome
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
@@ -16,28 +13,15 @@ from redqueen.terminal import progress, warn_if_unsafe
 
 
 def run(path: Path, out: Path | None, limits: Limits, input_as: Literal["literal", "expression"], config: SandboxConfig) -> None:
-    cases = read_jsonl(path, required=("name", "program", "input"))
+    cases = [case for _, case in read_jsonl(path, required=("name", "program", "input"))]
     jobs = [Job(case["program"], (case["input"],), limits=limits, input_as=input_as, stable=True) for case in cases]
     warn_if_unsafe(config.unsafe)
-    with _output(out) as output, SandboxPool(config) as pool, progress() as bar:
+    with open_output(out) as output, SandboxPool(config) as pool, progress() as bar:
         task = bar.add_task("running", total=len(jobs))
         for index, outcome in _in_order(pool, jobs):
             output.write(_line(cases[index]["name"], outcome) + "\n")
             output.flush()
             bar.advance(task)
-
-
-@contextlib.contextmanager
-def _output(out: Path | None) -> Iterator[TextIO]:
-    if out is None:
-        yield sys.stdout
-        return
-    try:
-        file = out.open("w", encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {out}: {error}") from error
-    with file:
-        yield file
 
 
 def _in_order(pool: SandboxPool, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:

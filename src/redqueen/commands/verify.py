@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from redqueen.config import Config, load_config
 from redqueen.errors import DataError, unknown
-from redqueen.jsonl import read_jsonl
+from redqueen.jsonl import open_output, read_jsonl
 from redqueen.program.complexity import Complexity
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox.pool import SandboxPool
@@ -21,22 +21,16 @@ from redqueen.verify import verify
 
 def run(path: Path, out: Path | None, config_file: Path | None, settings: list[str], as_json: bool) -> None:
     config = load_config(config_file, settings)
-    rows = read_jsonl(path, required=("kind", "text"))
-    proposals = [_proposal(row, config, f"{path}, item {number}") for number, row in enumerate(rows, 1)]
+    kinds, pack = config.tasks.load_kinds(), config.tasks.load_pack()
+    proposals = [_proposal(row, config, f"{path}, line {number}") for number, row in read_jsonl(path, required=("kind", "text"))]
     warn_if_unsafe(config.sandbox.unsafe)
-    with SandboxPool(config.sandbox) as sandbox:
-        verdicts = verify(proposals, config.tasks.load_kinds(), config.tasks.load_pack(), sandbox, config.verify)
-    lines = [json.dumps(_record(proposal, verdict)) for proposal, verdict in zip(proposals, verdicts, strict=True)]
-    if out is not None:
-        try:
-            out.write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-        except OSError as error:
-            raise DataError(f"cannot write {out}: {error}") from error
-    console = Console(highlight=False)
-    if as_json:
-        for line in lines:
-            console.print(line, soft_wrap=True, markup=False)
-    else:
+    with open_output(out) as output, SandboxPool(config.sandbox) as sandbox:
+        verdicts = verify(proposals, kinds, pack, sandbox, config.verify)
+        if as_json or out is not None:
+            for proposal, verdict in zip(proposals, verdicts, strict=True):
+                output.write(json.dumps(_record(proposal, verdict)) + "\n")
+    if not as_json:
+        console = Console(highlight=False, soft_wrap=True)
         for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
             _show(console, number, proposal, verdict)
         console.print(_summary(verdicts), style="bold")
@@ -44,10 +38,11 @@ def run(path: Path, out: Path | None, config_file: Path | None, settings: list[s
 
 def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
     if row["kind"] not in config.tasks.kinds:
-        raise DataError(f"{where}: " + unknown("task kind", row["kind"], config.tasks.kinds))
+        raise DataError(f"{where}: " + unknown("task kind", row["kind"], config.tasks.kinds) + " (tasks.kinds says which are played.)")
     program = row.get("program")
-    references = (_archived(program),) if isinstance(program, str) else ()
-    return Proposal(row["kind"], row["text"], references)
+    if program is not None and not isinstance(program, str):
+        raise DataError(f"{where}: the field 'program' is not text")
+    return Proposal(row["kind"], row["text"], () if program is None else (_archived(program),))
 
 
 def _archived(program: str) -> Problem:
@@ -83,7 +78,7 @@ def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
     for line in text.strip("\n").splitlines():
-        console.print("     " + escape(_printable(line)), style=style, soft_wrap=True)
+        console.print("     " + escape(_printable(line)), style=style)
 
 
 def _without_tags(text: str) -> str:

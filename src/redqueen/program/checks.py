@@ -6,6 +6,8 @@ They save the price of a run and keep obvious chance out of the archive. They ar
 import ast
 from collections.abc import Iterable
 
+from redqueen.program.complexity import bound_name
+
 ALLOWED_MODULES: frozenset[str] = frozenset(
     """
     abc array bisect calendar cmath collections copy dataclasses decimal enum fractions functools heapq itertools json math numbers
@@ -28,18 +30,19 @@ def check(tree: ast.Module, allowed_modules: Iterable[str] = ALLOWED_MODULES, en
     count = sum(isinstance(node, ast.FunctionDef) and node.name == entry for node in tree.body)
     if count != 1:
         return f"entry: {count} functions named {entry} at the top level, expected one"
-    allowed = frozenset(allowed_modules)
-    for node in ast.walk(tree):
-        reason = _check_node(node, allowed, entry)
+    allowed, nodes = frozenset(allowed_modules), list(ast.walk(tree))
+    own = {bound_name(node) for node in nodes}  # an argument called `input` is no builtin
+    for node in nodes:
+        reason = _check_node(node, allowed, entry, FORBIDDEN_NAMES - own)
         if reason is not None:
             return reason
     return None
 
 
-def _check_node(node: ast.AST, allowed: frozenset[str], entry: str) -> str | None:
+def _check_node(node: ast.AST, allowed: frozenset[str], entry: str, forbidden: frozenset[str]) -> str | None:
     if isinstance(node, ast.Name):
         if isinstance(node.ctx, ast.Load):
-            return f"forbidden_name: {node.id}" if node.id in FORBIDDEN_NAMES else None
+            return f"forbidden_name: {node.id}" if node.id in forbidden else None
         return f"entry: {entry} is bound a second time" if node.id == entry else None
     if isinstance(node, ast.Attribute):
         return f"forbidden_attribute: {node.attr}" if node.attr in FORBIDDEN_ATTRIBUTES else None

@@ -1,4 +1,4 @@
-"""The sandbox: runs hostile Python programs by the thousand and reports what they computed, as text.
+"""The sandbox: runs hostile Python programs by the hundred a second and reports what they computed, as text.
 
 Covered, each by a wall of its own and most by several: files, network, processes, signals, the trainer's memory and environment,
 other programs, CPU time, memory, output size, forged results (only canonical literals leave, and the verdict is made outside).

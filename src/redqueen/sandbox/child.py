@@ -36,7 +36,6 @@ from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, ordered, 
 
 Write = Callable[[bytes], None]
 OUTPUT_FD = 20  # a script's output once more: it may close descriptor 1
-MAX_STEPS = 10_000  # counting stops here: a trace costs about 0.3 us a line
 _BUILTINS: dict[str, Any] = {}
 _bases: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 _type_name = type.__dict__["__name__"].__get__  # type(e).__name__ could be a property of the program's metaclass
@@ -128,7 +127,7 @@ def _traced(function: Any, arguments: Any, keywords: Any, steps: list[int]) -> A
     def on_line(frame: types.FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             steps[0] += 1
-            if steps[0] >= MAX_STEPS:
+            if steps[0] >= wire.MAX_STEPS:
                 sys.settrace(None)
                 return None
         return on_line
@@ -136,7 +135,7 @@ def _traced(function: Any, arguments: Any, keywords: Any, steps: list[int]) -> A
     def on_call(frame: types.FrameType, event: str, argument: Any) -> Any:
         return on_line if frame.f_code.co_filename == "<program>" else None
 
-    sys.settrace(on_call if steps[0] < MAX_STEPS else None)
+    sys.settrace(on_call if steps[0] < wire.MAX_STEPS else None)
     try:
         return function(*arguments, **keywords)
     finally:
@@ -171,8 +170,10 @@ def _end_script() -> None:
 
 
 def _failure(error: BaseException) -> bytes:
-    if isinstance(error, NotLiteral):
+    if isinstance(error, (NotLiteral, Unsupported)):
         return b"U" + str(error).encode()
+    if isinstance(error, Gone):
+        return b"Cthe program ended before it answered"
     if isinstance(error, MemoryError):
         return b"M"
     return b"E" + _name(type(error))
@@ -229,7 +230,11 @@ def _lines(fd: int) -> Iterator[str]:
 
 
 class Gone(BaseException):
-    """The program's process ended before it answered; not an Exception, so that no test can take it for the program's error."""
+    """The program's process ended before it answered. Not an Exception, so that no test can take it for an error it expects."""
+
+
+class Unsupported(BaseException):
+    """A value that does not cross over as a literal. Not an Exception, for the same reason."""
 
 
 def run_tests(head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, answers_fd: int) -> None:
@@ -237,8 +242,15 @@ def run_tests(head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, 
     write, ask = _writer(result_fd), _writer(calls_fd)
     answers = _lines(answers_fd)
 
-    def candidate(*arguments: Any) -> Any:
-        ask(", ".join([ordered(argument, head.output) for argument in arguments]).encode())
+    def candidate(*arguments: Any, **keywords: Any) -> Any:
+        try:
+            if keywords:
+                raise NotLiteral("keyword arguments do not cross over")
+            ask(", ".join([ordered(argument, head.output) for argument in arguments]).encode())
+        except NotLiteral as error:
+            raise Unsupported(str(error)) from error
+        except BrokenPipeError as error:
+            raise Gone from error
         answer = next(answers, None)
         if answer is None:
             raise Gone
@@ -262,7 +274,7 @@ def _answer(line: str, max_text: int) -> Any:
     if letter == "M":
         raise MemoryError
     if letter == "U":
-        raise NotLiteral("the program's result is not a literal")
+        raise Unsupported("the program's result is not a literal")
     known = _BUILTINS.get(text)
     if isinstance(known, type) and issubclass(known, Exception):
         raise known.__new__(known)  # without its arguments, which did not come along

@@ -23,8 +23,8 @@ class Limits:
     """The canonical text of one value, or the standard output of one script, in KiB."""
 
     def __post_init__(self) -> None:
-        if self.cpu_s <= 0 or self.memory_mb < 16 or self.output_kb <= 0:
-            raise ValueError(f"CPU time and output must be greater than 0, and memory 16 MiB or more; got {self}")
+        if not 0 < self.cpu_s <= 3600 or self.memory_mb < 16 or self.output_kb <= 0:
+            raise ValueError(f"CPU time must be greater than 0 and at most an hour, memory 16 MiB or more, output greater than 0; got {self}")
 
     @property
     def wall_s(self) -> float:

@@ -56,13 +56,17 @@ def conduct(job: Job) -> Generator[Request, Reply, Outcome]:
         first = yield from _run(job, replica=0)
         if not job.stable or first.kind not in ("value", "error"):
             return first
+        cpu_s = first.cpu_s
         for replica in range(1, REPLICAS):
             again = yield from _run(job, replica)
             if again.results != first.results:
                 where = next(index for index, (a, b) in enumerate(zip(first.results, again.results, strict=True)) if a != b)
-                detail = f"input {where}: {first.results[where].kind} in one process, {again.results[where].kind} in another"
-                return replace(_all(job, "unstable", detail), cpu_s=first.cpu_s + again.cpu_s, inspection=first.inspection)
-        return replace(first, steps=again.steps)
+                kinds = first.results[where].kind, again.results[where].kind
+                what = "different values in two processes" if kinds == ("value", "value") else f"{kinds[0]} in one process, {kinds[1]} in another"
+                detail = what if len(first.results) == 1 else f"input {where}: {what}"
+                return replace(_all(job, "unstable", detail), cpu_s=cpu_s + again.cpu_s, inspection=first.inspection)
+            cpu_s += again.cpu_s
+        return replace(first, steps=again.steps, cpu_s=cpu_s)
     except UnicodeEncodeError:
         return _all(job, "rejected", "text: not valid Unicode")
 
@@ -152,6 +156,7 @@ class Zygote:
     def __init__(self, replica: int, config: SandboxConfig) -> None:
         self.replica = replica
         self.walls: dict[str, str] = {}
+        self.closed = False
         self.socket, far_end = socket.socketpair()
         script = [str(Path(__file__).with_name("zygote.py")), str(far_end.fileno()), str(replica), str(_PACKAGE_ROOT)]
         with far_end:
@@ -176,6 +181,7 @@ class Zygote:
             while (reply := self.receive(wire.GREETING)) is None:
                 pass
         except OSError as error:
+            self.process.kill()  # it may only be slow: what it said is read to its end
             said = self.process.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
             raise SandboxError(f"a sandbox process does not start: {said or error}; `redqueen doctor` tells more") from error
         self.process.stderr.close()
@@ -203,9 +209,14 @@ class Zygote:
                 return Reply(state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body)
         return None
 
+    def hang_up(self) -> None:
+        """The process ends by itself when it notices."""
+        self.closed = True
+        self.socket.close()
+
     def close(self) -> None:
         """Hang up, and see that the process ends; it does so by itself unless something is very wrong."""
-        self.socket.close()
+        self.hang_up()
         if self.process.stderr is not None:
             self.process.stderr.close()
         try:
@@ -279,10 +290,10 @@ class Lane:
         fresh.wait_until_ready()
 
     def drop(self) -> None:
-        """Forget the job in work. Its zygote is replaced, so that the next job need not wait for it."""
+        """Forget the job in work. Its zygote is replaced when it is next needed, so that the next job need not wait for this one."""
         if self.request is not None:
-            zygote, self.job, self.request = self.zygote, None, None
-            self.restart(zygote)
+            self.zygote.hang_up()
+        self.job, self.request = None, None
 
     def _advance(self, reply: Reply | None) -> Outcome | None:
         assert self.job is not None
@@ -297,12 +308,18 @@ class Lane:
 
     def _send(self) -> Outcome | None:
         assert self.request is not None
+        if self.zygote.closed:
+            self.restart(self.zygote)
         self.deadline = time.monotonic() + self.request.wall_s + _GRACE_S
         try:
             self.zygote.send(self.request.frame)
         except OSError:
             return self.failed()
         return None
+
+    def hang_up(self) -> None:
+        for zygote in self.zygotes:
+            zygote.hang_up()
 
     def close(self) -> None:
         for zygote in self.zygotes:

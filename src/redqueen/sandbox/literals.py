@@ -330,9 +330,12 @@ def _unescape(match: re.Match[str]) -> str:
         return chr(int(escape[1:], 16))
     if escape[0] == "N" and len(escape) > 1:
         try:
-            return unicodedata.lookup(escape[2:-1])
+            named = unicodedata.lookup(escape[2:-1])
         except KeyError as error:
             raise NotLiteral("bad string") from error
+        if len(named) != 1:  # a named sequence, which Python's literals do not know
+            raise NotLiteral("bad string")
+        return named
     if escape in ("x", "u", "U", "N"):
         raise NotLiteral("bad string")
     return match[0]  # Python keeps the backslash of an escape it does not know

@@ -120,6 +120,8 @@ class SandboxPool:
 
     def close(self) -> None:
         for lane in self.lanes:
+            lane.hang_up()
+        for lane in self.lanes:
             lane.close()
         self._selector.close()
         self.lanes = []

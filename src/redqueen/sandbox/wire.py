@@ -39,6 +39,7 @@ GREETING = 0  # the serial of the frame that a zygote sends when it is ready
 CALL, SCRIPT, TESTS = 0, 1, 2
 DONE, WALL, TOO_MUCH = 0, 1, 2  # the child ended · the wall limit ended it · it wrote more than it may
 MAX_BODY = 64 * 1024 * 1024
+MAX_STEPS = 10_000  # counting stops here: a trace costs about 0.3 us a line
 _MODES = {"call": CALL, "script": SCRIPT, "tests": TESTS}
 
 
@@ -90,7 +91,7 @@ class Lines:
     """The child came to the end of its work; without this the results are not to be believed."""
 
 
-_KINDS = {b"V": "value", b"E": "error", b"M": "memory", b"U": "unsupported"}
+_KINDS = {b"V": "value", b"E": "error", b"M": "memory", b"U": "unsupported", b"C": "crashed"}
 
 
 def read_lines(body: bytes, count: int, max_value: int, inspected: bool, checked: bool = True) -> Lines:
@@ -111,7 +112,7 @@ def read_lines(body: bytes, count: int, max_value: int, inspected: bool, checked
         elif letter == b"R" and inspected and index == 0:
             rejection = short(text)
         elif letter == b"S":
-            steps = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
+            steps = min(int(text), MAX_STEPS) if text.isascii() and text.isdigit() and len(text) < 10 else None
         elif letter == b".":
             finished = True
     return Lines(tuple(results), inspection, rejection, steps, finished)

@@ -1,6 +1,6 @@
 """The zygote: a small fork server that is started by exec, locks itself down, and forks one child for each request.
 
-    python -s -S -P zygote.py SOCKET_FD REPLICA PACKAGE_ROOT [unsafe] [without WALL...]
+    python -s -S -P zygote.py SOCKET_FD REPLICA PACKAGE_ROOT [WALL to leave down...] [unsafe]
 
 It is never forked from the trainer, so nothing of the trainer (answers, keys, device state) is in its memory. It never makes an object
 of a request's or a reply's content: both pass through buffers that are wiped before the next fork, so that no child can find what an
@@ -26,7 +26,7 @@ from collections.abc import Callable
 
 for heavy in ("_hashlib", "_uuid", "_posixsubprocess"):  # the library does without; each child would pay for OpenSSL and the like
     sys.modules[heavy] = None  # type: ignore[assignment]
-sys.path.insert(0, sys.argv[3])
+sys.path.append(sys.argv[3])
 from redqueen.sandbox import prepare
 
 prepare.imports()  # before the harness, whose objects then lie close together: that saves a child 20 page faults
@@ -115,17 +115,20 @@ class Server:
             os._exit(0)
 
     def _try_seccomp(self) -> None:
-        self.filter = lockdown.SeccompFilter()
-        self._in_trial_child(self.filter.install)
+        tried = lockdown.SeccompFilter()
+        self._in_trial_child(tried.install)
+        self.filter = tried
 
     def _in_trial_child(self, wall: Callable[[], object]) -> None:
         pid = os.fork()
         if pid == 0:
             try:
                 wall()
+                os._exit(0)
             except OSError as error:
                 os._exit(error.errno or 1)
-            os._exit(0)
+            finally:
+                os._exit(1)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         if status:
             raise OSError(status, os.strerror(status) if status > 0 else "the trial child died")

@@ -22,6 +22,6 @@ def load_kind(name: str) -> TaskKind:
         raise ConfigError(unknown("task kind", name, KINDS) + " A kind of your own is given by import path, `module:Class`.")
     try:
         kind: TaskKind = getattr(importlib.import_module(module_name), class_name)()
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(f"the task kind '{name}' cannot be imported: {error}") from error
     return kind

@@ -8,7 +8,6 @@ from redqueen.tasks.prompts import Prompt
 _SYSTEM = "You are a careful Python programmer. You reason first, between <think> and </think>, and then answer between <answer> and </answer>."
 _FENCES = {"program": "python"}
 _LABELS = {"python": "program", "py": "program", "python3": "program"}
-_BLOCK = re.compile(r"^[ \t]*```[ \t]*(\w*)[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE)
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 
 
@@ -30,9 +29,9 @@ class ChatPack:
         answers = _ANSWER.findall(said)
         if len(answers) != 1:
             raise Malformed(f"{len(answers)} answers, expected one between <answer> and </answer>")
-        blocks = [(_LABELS.get(label, label), body.rstrip("\n")) for label, body in _BLOCK.findall(answers[0])]
+        blocks = _blocks(answers[0])
         if len(wanted) == 1 and len(blocks) <= 1:  # one thing was asked for: it may come without a fence, or under another label
-            return [(wanted[0], blocks[0][1] if blocks else _bare(answers[0]))]
+            return [(wanted[0], blocks[0][1] if blocks else answers[0].strip())]
         return blocks
 
 
@@ -40,7 +39,21 @@ def _fenced(blocks: tuple[Block, ...]) -> str:
     return "\n".join(f"```{_FENCES.get(label, label)}\n{text.rstrip()}\n```" for label, text in blocks)
 
 
-def _bare(answer: str) -> str:
-    if "```" in answer:
+def _blocks(answer: str) -> list[Block]:
+    """Fenced blocks, line by line: a regular expression over hostile text can take quadratic time."""
+    blocks: list[Block] = []
+    label: str | None = None
+    lines: list[str] = []
+    for line in answer.splitlines():
+        mark = line.strip()
+        if label is None:
+            if mark.startswith("```"):
+                label, lines = mark.removeprefix("```").strip(), []
+        elif mark == "```":
+            blocks.append((_LABELS.get(label, label), "\n".join(lines)))
+            label = None
+        else:
+            lines.append(line)
+    if label is not None:
         raise Malformed("a fenced block that is not closed")
-    return answer.strip()
+    return blocks
