@@ -80,6 +80,25 @@ def warm_up() -> None:
     sys.modules.pop("program", None)
 
 
+def keep_code_mapped() -> None:
+    """Make children start with the interpreter's code in their page tables. A fork leaves plain file mappings out, and a child would
+    fault the same code in again, 16 pages at a time; a mapping with one private page is copied whole. The read-only parts of a library
+    are joined to its code on the way, which makes one mapping of three. Where the system forbids it, children are only slower."""
+    read_execute, all_rights = 5, 7
+    libc = ctypes.CDLL(None)
+    libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    with open("/proc/self/maps") as file:
+        mappings = [line.split() for line in file if line.rstrip().endswith(".so") or ".so." in line or "/bin/python" in line]
+    for span, rights, *_, path in mappings:
+        start, end = (int(address, 16) for address in span.split("-"))
+        core = "python" in path.rpartition("/")[2].partition(".cpython")[0] or "/libc.so" in path
+        if rights == "r--p":
+            libc.mprotect(start, end - start, read_execute)
+        elif rights == "r-xp" and core and libc.mprotect(start, end - start, all_rights) == 0:
+            ctypes.memmove(start, start, 1)
+            libc.mprotect(start, end - start, read_execute)
+
+
 def environment(replica: int) -> None:
     """Freeze clock and chance at values of this replica, and hide how this process came about."""
     _freeze_clock(CLOCKS[replica])

@@ -40,6 +40,8 @@ def main() -> None:
     replica, options = int(sys.argv[2]), sys.argv[4:]
     _silence()
     prepare.warm_up()
+    if lockdown.LINUX:
+        prepare.keep_code_mapped()
     server = Server(host, unsafe="unsafe" in options)
     walls = server.lock_down(without=set(options))
     prepare.environment(replica)
