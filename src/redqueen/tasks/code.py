@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
-from redqueen.tasks.kind import Block, Draft, Malformed, RunRules, take
+from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
 
 
 def read_program(blocks: Sequence[Block]) -> str:
@@ -35,12 +35,7 @@ def verification(draft: Draft, rules: RunRules) -> Job:
     return Job(draft.program, draft.inputs, limits=rules.proposal, stable=True, allowed_modules=rules.allowed_modules, count_steps=True)
 
 
-def example(problem: Problem) -> tuple[Block, ...]:
-    """A problem with one input, shown whole."""
-    return ("program", problem.program), ("input", problem.inputs[0]), ("output", problem.outputs[0])
-
-
-PROPOSE_PROGRAM = """\
+_PROPOSE = """\
 Invent one new problem about reading Python: write a function `f` and one input for it. Somebody else will be given {shown} and has to
 work out {hidden} in the head. The best problem is one that a skilled reader solves about half of the time: it takes several steps of
 reasoning, each of them well defined.
@@ -50,3 +45,23 @@ reasoning, each of them well defined.
 - It must end within a fraction of a second and return plain data: numbers, text, booleans, None, lists, tuples, sets or dicts.
 - The input is the literal arguments of one call, written as between its parentheses, for example `[3, 1, 2], 'ab'`. No expressions.
 - Do not repeat an example or change it only slightly."""
+
+
+class ProgramAndInput:
+    """The teacher's side of deduction and abduction: a program and one input. They differ in what the student is shown."""
+
+    name: str
+    shown: str
+    hidden: str
+    reference_count = 6
+    proposal_blocks = ("program", "input")
+
+    def ask_proposal(self, references: Sequence[Problem]) -> Request:
+        examples = tuple((("program", problem.program), ("input", problem.inputs[0]), ("output", problem.outputs[0])) for problem in references)
+        return Request(self.name, "teacher", _PROPOSE.format(shown=self.shown, hidden=self.hidden), examples, (), self.proposal_blocks)
+
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
+        return Draft(read_program(blocks), (read_input(take(blocks, "input")),))
+
+    def verification(self, draft: Draft, rules: RunRules) -> Job:
+        return verification(draft, rules)

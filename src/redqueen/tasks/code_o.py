@@ -5,28 +5,18 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import code
-from redqueen.tasks.kind import Block, Draft, Request, RunRules, take
+from redqueen.tasks.kind import Block, Request, RunRules, take
 
 _SOLVE = """\
 Work out what the function returns for this input. Go through it step by step, then give the returned value as a Python literal, exactly
 as it would be written in source: quotes around text, the right type of brackets."""
 
 
-class CodeO:
+class CodeO(code.ProgramAndInput):
     name = "code_o"
-    reference_count = 6
-    proposal_blocks = ("program", "input")
+    shown = "the program and the input"
+    hidden = "the output"
     answer_blocks = ("output",)
-
-    def ask_proposal(self, references: Sequence[Problem]) -> Request:
-        instruction = code.PROPOSE_PROGRAM.format(shown="the program and the input", hidden="the output")
-        return Request(self.name, "teacher", instruction, tuple(code.example(problem) for problem in references), (), self.proposal_blocks)
-
-    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
-        return Draft(code.read_program(blocks), (code.read_input(take(blocks, "input")),))
-
-    def verification(self, draft: Draft, rules: RunRules) -> Job:
-        return code.verification(draft, rules)
 
     def ask_answer(self, problem: Problem) -> Request:
         given = ("program", problem.program), ("input", problem.inputs[0])
