@@ -334,7 +334,10 @@ def test_two_streams_at_once_are_refused(pool: SandboxPool) -> None:
 @pytest.mark.parametrize(
     ("program", "inputs"),
     [
-        ("class A: pass\nclass B: pass\nclass C: pass\nclass D: pass\nclass E: pass\ndef f(): return [c.__name__ for c in {A, B, C, D, E}]", ("",)),
+        (
+            "class A: pass\nclass B: pass\nclass C: pass\nclass D: pass\nclass E: pass\nclass F: pass\nclass G: pass\nclass H: pass\ndef f(): return [c.__name__ for c in {A, B, C, D, E, F, G, H}]",
+            ("",),
+        ),
         ("def f(): return [g() for g in {lambda: 1, lambda: 2, lambda: 3, lambda: 4, lambda: 5}]", ("",)),
         (
             "import decimal\ndef f(x):\n    if x == 2: decimal.getcontext().prec = 5\n    return str(decimal.Decimal(1) / 3)",

@@ -13,7 +13,8 @@ os.register_at_fork = lambda **hooks: None  # the library's hooks (reseeding, lo
 
 import sys
 
-_heap_shift = bytes(120_000 + 16 * (5 * int(sys.argv[2]) + 1))  # see prepare.shift_addresses
+# See prepare.shift_addresses. Several, for the first may fit into a gap that compiling this file has left.
+_heap_shift = [bytes(120_000 + 16 * (5 * int(sys.argv[2]) + 1)) for _ in range(4)]
 
 import gc
 import json
