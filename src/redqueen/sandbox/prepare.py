@@ -34,8 +34,8 @@ page tables of all of them, so what could only fail behind the walls (sockets, p
 this kind have no use for."""
 
 CLOCKS = (1_000_000_003.125, 1_800_012_347.375, 4_200_345_678.625)
-"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them, and with no two
-alike in any digit that a program may look at."""
+"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them. Their last
+digits differ too."""
 
 _SAMPLES = (
     "import math\nfrom collections import Counter\ndef f(x, y=2):\n    class A:\n        def g(self): return x\n    try:\n"
