@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 sandbox_app = typer.Typer(help="Run hostile programs behind walls.", no_args_is_help=True)
 bench_app = typer.Typer(help="Measure speed, as ratios within one run.", no_args_is_help=True)
+pawn_app = typer.Typer(help="The base model that ships with the package: train it, sample what it learns from.", no_args_is_help=True)
 app.add_typer(sandbox_app, name="sandbox")
+app.add_typer(pawn_app, name="pawn")
 app.add_typer(bench_app, name="bench")
 
 SandboxMode = Annotated[
@@ -28,6 +30,7 @@ SandboxMode = Annotated[
 Without = Annotated[list[str] | None, typer.Option(help="Leave this wall down: namespaces or landlock; for tests.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A sparse TOML file of settings.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="One setting, such as verify.cpu_s=2; may be repeated.")]
+Device = Annotated[str, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -72,6 +75,65 @@ def verify(
     extra = [f"tasks.pack={pack}"] if pack else []
     extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
     run(file, out, config_file, [*(settings or []), *extra], as_json)
+
+
+@app.command("eval")
+def evaluate(
+    base: Annotated[str, typer.Argument(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub.")],
+    suite: Annotated[list[str] | None, typer.Option(help="heldout, heldout-quick or proposals; may be repeated.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Prompt pack: chat or compact. By default what the base understands.")] = None,
+    device: Device = "auto",
+    dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")] = "auto",
+    sandbox: SandboxMode = None,
+    as_json: Json = False,
+) -> None:
+    """Score a base on frozen suites: accuracy for each task kind and tier, with confidence intervals."""
+    from redqueen.commands.evaluate import run
+
+    run(base, suite or ["heldout"], pack, device, dtype, sandbox == "unsafe", as_json)
+
+
+@pawn_app.command("train")
+def pawn_train(
+    out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
+    device: Device = "auto",
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 600_000_000,
+    hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
+    layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
+    seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
+    workers: Annotated[int, typer.Option(min=0, help="Processes that make documents; 0: one for each core.")] = 0,
+    force: Annotated[bool, typer.Option("--force", help="Replace a model that is in the folder.")] = False,
+) -> None:
+    """Pre-train Pawn from scratch: minutes on a GPU, a day on a CPU."""
+    from os import cpu_count
+
+    from redqueen.commands.pawn import train
+
+    train(out, device, tokens, hidden, layers, seed, workers or cpu_count() or 1, force)
+
+
+@pawn_app.command("sample")
+def pawn_sample(
+    tier: Annotated[int, typer.Option(min=1, max=10, help="Difficulty.")] = 3,
+    seed: Annotated[int, typer.Option(help="The same seed prints the same programs.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Print random programs with inputs and outputs, as Pawn is trained on."""
+    from redqueen.commands.pawn import sample
+
+    sample(tier, seed, count, as_json)
+
+
+@pawn_app.command("suites")
+def pawn_suites(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    each: Annotated[int, typer.Option(min=1, help="Problems of each kind and tier.")] = 100,
+) -> None:
+    """Build the held-out suites anew, as they were frozen."""
+    from redqueen.commands.pawn import build
+
+    build(out, each)
 
 
 @sandbox_app.command("run")

@@ -1,0 +1,1 @@
+"""Evaluation: a read-only side exit. What is measured here never becomes a reward."""

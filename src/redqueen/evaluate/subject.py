@@ -1,0 +1,24 @@
+"""What is evaluated: a base, and the prompt pack it is talked to in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from redqueen.engine import Row, Sampling
+from redqueen.engine.plain import complete
+from redqueen.model.base import Base
+from redqueen.tasks.prompts import Prompt, PromptPack
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    base: Base
+    pack: PromptPack
+    done: Callable[[int], None] = field(default=lambda count: None)
+    """Told how many replies have come, now and then."""
+
+    def replies(self, prompts: Sequence[Prompt], max_tokens: Sequence[int], temperature: float = 0.0, seed: int = 0) -> list[str]:
+        """What the base writes after each prompt, up to a limit for each."""
+        stop_tokens, stop_texts = self.base.stops(text for prompt in prompts for text in prompt.stop)
+        rows = [Row(tuple(self.base.encode(prompt)), limit) for prompt, limit in zip(prompts, max_tokens, strict=True)]
+        completions = complete(self.base, rows, Sampling(temperature, stop_tokens, stop_texts, seed), self.done)
+        return [self.base.decode(list(completion.tokens)) for completion in completions]

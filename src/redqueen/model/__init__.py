@@ -1,0 +1,1 @@
+"""Language models: loading any base, and what a base offers to engines."""

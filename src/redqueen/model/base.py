@@ -1,0 +1,177 @@
+"""Loading a base: a causal language model from the package, a folder, a GGUF file or the hub, ready to be run but never trained itself.
+
+Covered: the Llama, Qwen2, Qwen3, Mistral, SmolLM and Gemma families. Quantised weights are expanded: they are read, not run, as such.
+"""
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils.logging import disable_progress_bar
+
+from redqueen.errors import ConfigError, unknown
+from redqueen.tasks.prompts import Prompt
+
+PAWN = Path(__file__).parent.parent / "pawn" / "weights"
+FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3", "smollm3")
+"""Architectures that are known to work, by the name they have in a model's config."""
+
+Device = str
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A frozen model with its tokenizer."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.model.dtype
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.numel() for weight in self.model.parameters())
+
+    @property
+    def pack(self) -> str:
+        """The prompt pack this base understands: Pawn was made for one, others are talked to."""
+        return "compact" if self.name == "pawn" else "chat"
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """The prompt's tokens: through the chat template where it has a system text, else as it stands."""
+        if prompt.system is None:
+            ids: list[int] = self.tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
+            return ids
+        if not self.tokenizer.chat_template:
+            raise ConfigError(f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact")
+        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.text}]
+        text = self.tokenizer.apply_chat_template(_without_system(messages, self.tokenizer), add_generation_prompt=True, tokenize=False)
+        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return ids
+
+    def decode(self, tokens: list[int]) -> str:
+        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
+        return text
+
+    def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
+        """Tokens that end a reply, and those of the texts that are more than one token of this model."""
+        found: set[int] = set()
+        config = self.model.generation_config
+        for value in (self.tokenizer.eos_token_id, config.eos_token_id if config else None):
+            found |= set(value) if isinstance(value, list) else {value} if value is not None else set()
+        spelled = []
+        for text in sorted(set(texts)):
+            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            found |= set(ids) if len(ids) == 1 else set()
+            spelled += [] if len(ids) == 1 else [text]
+        return frozenset(found), tuple(spelled)
+
+
+def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", attention: str = "sdpa") -> Base:
+    """`pawn`, a folder, a `.gguf` file, or a model's name on the hub. Weights are frozen and in evaluation mode.
+
+    On a GPU the default is bfloat16, on a CPU float32: few CPUs calculate in bfloat16, and on the others it is hundreds of times slower.
+    """
+    disable_progress_bar()  # of transformers: it would mix with ours
+    where = pick_device(device)
+    kind = torch.bfloat16 if where.type == "cuda" else torch.float32
+    if dtype != "auto":
+        kind = getattr(torch, dtype)
+    name, place, extra = _locate(source)
+    try:
+        config = AutoConfig.from_pretrained(place, **extra)
+        if config.model_type not in FAMILIES:
+            raise ConfigError(f"the base '{source}' is of the family '{config.model_type}'; the ones that work: {', '.join(FAMILIES)}")
+        tokenizer = AutoTokenizer.from_pretrained(place, **extra)
+        expand = {"quantization_config": GgufConfig(dequantize=True)} if extra else {}
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation=attention, **extra, **expand)
+    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError) as error:  # whatever a loader makes of bad files
+        raise ConfigError(_failure(source, place, error)) from error
+    if extra:
+        _tie_twins(model)
+    model.requires_grad_(False).eval()
+    return Base(name, model.to(where), tokenizer)
+
+
+def pick_device(device: Device) -> torch.device:
+    """`auto` is the GPU where there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        found = torch.device(device)
+    except RuntimeError as error:
+        raise ConfigError(f"unknown device '{device}': auto, cpu, cuda or cuda:1") from error
+    if found.type not in ("cpu", "cuda"):
+        raise ConfigError(f"the device '{device}' is not supported: auto, cpu, cuda or cuda:1")
+    if found.type == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, or see `redqueen doctor`.")
+    return found
+
+
+def _locate(source: str) -> tuple[str, str, dict[str, Any]]:
+    """A name to show, what transformers is to load, and the file in it where it is a GGUF."""
+    path = Path(source).expanduser()
+    if source == "pawn":
+        return "pawn", str(PAWN), {}
+    if path.suffix == ".gguf":
+        if not path.is_file():
+            raise ConfigError(f"there is no file {path}")
+        if importlib.util.find_spec("gguf") is None:
+            raise ConfigError("a .gguf base needs the package gguf: pip install 'redqueen[gguf]'")
+        return path.stem, str(path.parent), {"gguf_file": path.name}
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ConfigError(f"{path} is a folder without config.json: not a model in the Hugging Face format")
+        return _own_name(path), str(path), {}
+    if source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
+        raise ConfigError(f"there is no folder {path}, and '{source}' cannot be a name on the hub (those look like owner/model)")
+    if "/" not in source:
+        raise ConfigError(unknown("base", source, ["pawn"]) + " Others are given as a folder, a .gguf file, or owner/model on the hub.")
+    return source, source, {}
+
+
+def _own_name(folder: Path) -> str:
+    """A folder that `redqueen pawn train` made is a Pawn too."""
+    return "pawn" if (folder / "pretraining.json").is_file() else folder.name
+
+
+def _failure(source: str, place: str, error: Exception) -> str:
+    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    if place == source:
+        return (
+            f"the base '{source}' could not be had from the model hub or from its local cache ({first})\n"
+            "Check the name and the network; log in if the model is gated; or download it elsewhere and give its folder."
+        )
+    return f"the base '{source}' could not be loaded from {place}: {first}"
+
+
+def _without_system(messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase) -> list[dict[str, str]]:
+    """Some templates (Gemma's) have no place for a system text: it goes before the question."""
+    if "system" in str(tokenizer.chat_template) and "System role not supported" not in str(tokenizer.chat_template):
+        return messages
+    return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
+
+
+def _tie_twins(model: PreTrainedModel) -> None:
+    """Some GGUF files hold a tied embedding twice, quantised apart. The output's copy is the better one: both become it."""
+    inside, outside = model.get_input_embeddings(), model.get_output_embeddings()
+    if inside is None or outside is None or inside.weight is outside.weight or inside.weight.shape != outside.weight.shape:
+        return
+    sample_in, sample_out = inside.weight[:4096].float().flatten(), outside.weight[:4096].float().flatten()
+    if torch.nn.functional.cosine_similarity(sample_in, sample_out, dim=0) > 0.98:
+        inside.weight = outside.weight
+        model.config.tie_word_embeddings = True

@@ -1,0 +1,1 @@
+"""Pawn: the base model that ships with the package, and what it is made of: programs, documents, tokenizer, pre-training."""

@@ -1,0 +1,175 @@
+"""Pre-training Pawn from nothing: documents made on every core while the model learns, each seen once.
+
+Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two trainings with the same settings see the
+same tokens in the same order, whatever the number of processes; on a GPU their weights still differ in the last bits.
+"""
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from redqueen.pawn.reading import Reading, Rows
+from redqueen.pawn.tokenizer import END, END_ID, PAD, PAD_ID, VOCABULARY, train_tokenizer
+
+_CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+"""Pawn has no chat: what it is told, it continues."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pretraining:
+    seed: int = 0
+    hidden: int = 256
+    layers: int = 6
+    head: int = 32
+    """Size of an attention head."""
+    tokens: int = 600_000_000
+    """Tokens to learn from, padding not counted."""
+    row_tokens: int = 1024
+    batch_rows: int = 64
+    learning_rate: float = 2.5e-3
+    prompt_weight: float = 0.1
+    """What a token of a question counts for, beside one of an answer."""
+    warmup_frac: float = 0.02
+    weight_decay: float = 0.1
+    clip: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """What came of a pre-training."""
+
+    model: LlamaForCausalLM
+    tokenizer: Tokenizer
+    documents: int
+    tokens: int
+    loss: float
+    seconds: float
+    waited_s: float
+    """Of the seconds: how long the model waited for documents."""
+
+
+Report = Callable[[int, float], None]
+"""Told the tokens so far and the loss, now and then."""
+
+
+def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report) -> Trained:
+    """Train from scratch. No program whose key is excluded is ever seen."""
+    started = time.monotonic()
+    torch.manual_seed(settings.seed)
+    model = LlamaForCausalLM(architecture(settings)).to(device)
+    learner = _Learner(model, settings)
+    with Reading(settings.seed, excluded, workers) as reading:
+        tokenizer = train_tokenizer(reading.of_tokenizer())
+        assert tokenizer.get_vocab_size() <= VOCABULARY
+        tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)
+        return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)
+
+
+def architecture(settings: Pretraining) -> LlamaConfig:
+    return LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=settings.hidden,
+        intermediate_size=settings.hidden * 8 // 3 // 32 * 32,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.hidden // settings.head,
+        num_key_value_heads=settings.hidden // settings.head,
+        max_position_embeddings=2048,
+        tie_word_embeddings=True,
+        bos_token_id=None,
+        eos_token_id=END_ID,
+        pad_token_id=PAD_ID,
+    )
+
+
+class _Learner:
+    """The model and what trains it."""
+
+    def __init__(self, model: LlamaForCausalLM, settings: Pretraining) -> None:
+        self.model, self.settings = model, settings
+        self.cuda = model.device.type == "cuda"
+        decayed = [weight for weight in model.parameters() if weight.dim() > 1]
+        plain = [weight for weight in model.parameters() if weight.dim() <= 1]
+        groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda)
+        self.forward = model
+        if self.cuda:
+            # compiled before the documents begin to be made: that takes every core
+            self.forward = torch.compile(model)
+            self.loss(torch.zeros(settings.batch_rows, settings.row_tokens + 1, dtype=torch.long, device=model.device), (0, 0)).backward()
+            self.optimizer.zero_grad(set_to_none=True)
+
+    def learn(self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report) -> tuple[int, float]:
+        """The tokens that were read, and the average loss at the end."""
+        settings = self.settings
+        asked = tokenizer.token_to_id(">>new"), tokenizer.token_to_id(">>answer")
+        seen, average, last_report = 0, math.nan, 0.0
+        for batch in batches:
+            for group in self.optimizer.param_groups:
+                group["lr"] = settings.learning_rate * _schedule(seen / settings.tokens, settings.warmup_frac)
+            loss = self.loss(torch.from_numpy(batch.astype(np.int64)).to(self.model.device, non_blocking=True), asked)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+            self.optimizer.step()
+            self.optimizer.zero_grad(set_to_none=True)
+            seen += int((batch != PAD_ID).sum())
+            if time.monotonic() - last_report > 1 or seen >= settings.tokens:
+                now = loss.item()
+                average = now if math.isnan(average) else 0.8 * average + 0.2 * now
+                report(min(seen, settings.tokens), average)
+                last_report = time.monotonic()
+            if seen >= settings.tokens:
+                break
+        return seen, average
+
+    def loss(self, tokens: torch.Tensor, asked: tuple[int, int]) -> torch.Tensor:
+        """Cross-entropy of the next token. What a document asks counts for less than what it answers: most of it is chance."""
+        given, wanted = tokens[:, :-1], tokens[:, 1:]
+        with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.cuda):
+            logits = self.forward(input_ids=given).logits
+        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="none")
+        begun = ((given == asked[0]) | (given == asked[1])).int().cumsum(1)
+        ended = (given == END_ID).int().cumsum(1)
+        weights = torch.where(begun > ended, 1.0, self.settings.prompt_weight) * (wanted != PAD_ID)
+        return (losses * weights.flatten()).sum() / weights.sum().clamp(min=1)
+
+
+def _schedule(done: float, warmup: float) -> float:
+    """Up for a short while, flat, then down to nothing over the last half."""
+    return min(done / warmup + 0.01, 1.0, 2 * (1 - done) + 0.01)
+
+
+# the folder
+
+
+def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
+    """An ordinary Hugging Face folder: any tool that loads a Llama loads it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = trained.model.to("cpu", torch.bfloat16)
+    model.generation_config = GenerationConfig(
+        eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id, do_sample=True, temperature=1.0, max_new_tokens=512
+    )
+    model.save_pretrained(folder)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=trained.tokenizer, eos_token=END, pad_token=PAD, model_max_length=2048, clean_up_tokenization_spaces=False
+    )
+    tokenizer.chat_template = _CHAT_TEMPLATE
+    tokenizer.save_pretrained(folder)
+    record = {
+        "settings": asdict(settings),
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "documents": trained.documents,
+        "tokens": trained.tokens,
+        "loss": round(trained.loss, 4),
+        "seconds": round(trained.seconds, 1),
+        "waited_s": round(trained.waited_s, 1),
+        "torch": torch.__version__,
+    }
+    (folder / "pretraining.json").write_text(json.dumps(record, indent=2) + "\n")
