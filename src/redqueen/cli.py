@@ -97,7 +97,7 @@ def evaluate(
 def pawn_train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
-    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 600_000_000,
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 900_000_000,
     hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,

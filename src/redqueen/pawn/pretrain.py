@@ -26,16 +26,18 @@ _CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor
 @dataclass(frozen=True, slots=True)
 class Pretraining:
     seed: int = 0
+    tokenizer_shards: int = 24
+    """Shards of documents that the vocabulary is found from."""
     hidden: int = 256
     layers: int = 6
     head: int = 32
     """Size of an attention head."""
-    tokens: int = 600_000_000
+    tokens: int = 900_000_000
     """Tokens to learn from, padding not counted."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
-    prompt_weight: float = 0.1
+    prompt_weight: float = 0.3
     """What a token of a question counts for, beside one of an answer."""
     warmup_frac: float = 0.02
     weight_decay: float = 0.1
@@ -67,7 +69,7 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
     model = LlamaForCausalLM(architecture(settings)).to(device)
     learner = _Learner(model, settings)
     with Reading(settings.seed, excluded, workers) as reading:
-        tokenizer = train_tokenizer(reading.of_tokenizer())
+        tokenizer = train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
         assert tokenizer.get_vocab_size() <= VOCABULARY
         tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)
         return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)

@@ -14,8 +14,6 @@ from tokenizers import Tokenizer
 from redqueen.pawn.documents import shard
 from redqueen.pawn.tokenizer import PAD
 
-_TOKENIZER_SHARDS = 24
-
 Rows = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 
 
@@ -35,9 +33,9 @@ class Reading:
     def __exit__(self, *error: object) -> None:
         self.pool.shutdown(cancel_futures=True)
 
-    def of_tokenizer(self) -> list[str]:
+    def of_tokenizer(self, shards: int) -> list[str]:
         """Documents to find the vocabulary from: of shards that are not trained on."""
-        return [document for found in self.pool.map(_texts, range(-_TOKENIZER_SHARDS, 0)) for document in found]
+        return [document for found in self.pool.map(_texts, range(-shards, 0)) for document in found]
 
     def batches(self, tokenizer: Tokenizer, rows: int, length: int) -> Iterator[Rows]:
         """So many rows of tokens at a time: whole documents, filled up with padding."""
