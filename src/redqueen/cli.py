@@ -83,7 +83,9 @@ def evaluate(
     suite: Annotated[list[str] | None, typer.Option(help="heldout, heldout-quick or proposals; may be repeated.")] = None,
     pack: Annotated[str | None, typer.Option(help="Prompt pack: chat or compact. By default what the base understands.")] = None,
     device: Device = "auto",
-    dtype: Annotated[Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")] = "auto",
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")
+    ] = "auto",
     sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:

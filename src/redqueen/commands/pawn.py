@@ -19,7 +19,8 @@ def sample(tier: int, seed: int, count: int, as_json: bool) -> None:
 
 
 def _line(program: Program) -> str:
-    return json.dumps({"tier": program.tier, "program": program.text, "inputs": program.inputs, "outputs": program.outputs, "traces": program.traces, "hint": program.hint}) + "\n"  # fmt: skip
+    shown = {"tier": program.tier, "program": program.text, "inputs": program.inputs, "outputs": program.outputs}
+    return json.dumps({**shown, "traces": program.traces, "hint": program.hint}) + "\n"
 
 
 def _readable(program: Program, number: int) -> str:
@@ -59,5 +60,7 @@ def train(out: Path, device: str, tokens: int, hidden: int, layers: int, seed: i
 
         trained = pretrain(settings, excluded_keys(), str(where), workers, report)
     save(trained, settings, out)
-    notes.print(f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}")
+    notes.print(
+        f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
+    )
     notes.print(f"its scores: redqueen eval {out} --suite heldout")

@@ -104,7 +104,7 @@ class _Layer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, length: int) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.length, self.filled, self.rows = length, 0, 0
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:

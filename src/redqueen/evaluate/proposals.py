@@ -35,7 +35,9 @@ def propose_problems(items: Sequence[Item], subject: Subject, sandbox: Sandbox, 
     found = {}
     for name, kind in KINDS.items():
         draw = stream(seed, "evaluate", "proposals", name)
-        asked = [proposal_prompt(kind, _references(items, kind, draw), subject.pack, ProposeConfig(max_prompt_chars=_PROMPT_CHARS)) for _ in range(each)]
+        asked = [
+            proposal_prompt(kind, _references(items, kind, draw), subject.pack, ProposeConfig(max_prompt_chars=_PROMPT_CHARS)) for _ in range(each)
+        ]
         replies = subject.replies([prompt for prompt, _ in asked], [MAX_TOKENS] * each, temperature=1.0, seed=draw.getrandbits(32))
         proposals = [Proposal(name, reply, shown) for reply, (_, shown) in zip(replies, asked, strict=True)]
         found[name] = _summary(name, verify(proposals, {name: kind}, subject.pack, sandbox, VerifyConfig()))

@@ -54,18 +54,21 @@ class Base:
     def encode(self, prompt: Prompt) -> list[int]:
         """The prompt's tokens: through the chat template where it has a system text, else as it stands."""
         if prompt.system is None:
-            ids: list[int] = self.tokenizer(prompt.text, add_special_tokens=False)["input_ids"]
-            return ids
+            return self._ids(prompt.text)
         if not self.tokenizer.chat_template:
-            raise ConfigError(f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact")
+            raise ConfigError(
+                f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact"
+            )
         messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.text}]
         text = self.tokenizer.apply_chat_template(_without_system(messages, self.tokenizer), add_generation_prompt=True, tokenize=False)
-        ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+        return self._ids(str(text))
+
+    def _ids(self, text: str) -> list[int]:
+        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
     def decode(self, tokens: list[int]) -> str:
-        text: str = self.tokenizer.decode(tokens, skip_special_tokens=True)
-        return text
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
     def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
         """Tokens that end a reply, and those of the texts that are more than one token of this model."""
@@ -75,7 +78,7 @@ class Base:
             found |= set(value) if isinstance(value, list) else {value} if value is not None else set()
         spelled = []
         for text in sorted(set(texts)):
-            ids = self.tokenizer(text, add_special_tokens=False)["input_ids"]
+            ids = self._ids(text)
             found |= set(ids) if len(ids) == 1 else set()
             spelled += [] if len(ids) == 1 else [text]
         return frozenset(found), tuple(spelled)
@@ -98,7 +101,7 @@ def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", at
             raise ConfigError(f"the base '{source}' is of the family '{config.model_type}'; the ones that work: {', '.join(FAMILIES)}")
         tokenizer = AutoTokenizer.from_pretrained(place, **extra)
         expand = {"quantization_config": GgufConfig(dequantize=True)} if extra else {}
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation=attention, **extra, **expand)
+        model: Any = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation=attention, **extra, **expand)
     except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError) as error:  # whatever a loader makes of bad files
         raise ConfigError(_failure(source, place, error)) from error
     if extra:
@@ -168,7 +171,8 @@ def _without_system(messages: list[dict[str, str]], tokenizer: PreTrainedTokeniz
 
 def _tie_twins(model: PreTrainedModel) -> None:
     """Some GGUF files hold a tied embedding twice, quantised apart. The output's copy is the better one: both become it."""
-    inside, outside = model.get_input_embeddings(), model.get_output_embeddings()
+    inside: Any = model.get_input_embeddings()
+    outside: Any = model.get_output_embeddings()
     if inside is None or outside is None or inside.weight is outside.weight or inside.weight.shape != outside.weight.shape:
         return
     sample_in, sample_out = inside.weight[:4096].float().flatten(), outside.weight[:4096].float().flatten()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -66,7 +67,7 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
     """Train from scratch. No program whose key is excluded is ever seen."""
     started = time.monotonic()
     torch.manual_seed(settings.seed)
-    model = LlamaForCausalLM(architecture(settings)).to(device)
+    model: LlamaForCausalLM = torch.nn.Module.to(LlamaForCausalLM(architecture(settings)), device)
     learner = _Learner(model, settings)
     with Reading(settings.seed, excluded, workers) as reading:
         tokenizer = train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
@@ -101,7 +102,7 @@ class _Learner:
         plain = [weight for weight in model.parameters() if weight.dim() <= 1]
         groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda)
-        self.forward = model
+        self.forward: Callable[..., Any] = model
         if self.cuda:
             # compiled before the documents begin to be made: that takes every core
             self.forward = torch.compile(model)
@@ -111,7 +112,7 @@ class _Learner:
     def learn(self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report) -> tuple[int, float]:
         """The tokens that were read, and the average loss at the end."""
         settings = self.settings
-        asked = tokenizer.token_to_id(">>new"), tokenizer.token_to_id(">>answer")
+        asked = _token(tokenizer, ">>new"), _token(tokenizer, ">>answer")
         seen, average, last_report = 0, math.nan, 0.0
         for batch in batches:
             for group in self.optimizer.param_groups:
@@ -143,6 +144,12 @@ class _Learner:
         return (losses * weights.flatten()).sum() / weights.sum().clamp(min=1)
 
 
+def _token(tokenizer: Tokenizer, mark: str) -> int:
+    found = tokenizer.token_to_id(mark)
+    assert found is not None
+    return found
+
+
 def _schedule(done: float, warmup: float) -> float:
     """Up for a short while, flat, then down to nothing over the last half."""
     return min(done / warmup + 0.01, 1.0, 2 * (1 - done) + 0.01)
@@ -154,7 +161,7 @@ def _schedule(done: float, warmup: float) -> float:
 def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
     """An ordinary Hugging Face folder: any tool that loads a Llama loads it."""
     folder.mkdir(parents=True, exist_ok=True)
-    model = trained.model.to("cpu", torch.bfloat16)
+    model = torch.nn.Module.to(trained.model, "cpu", torch.bfloat16)
     model.generation_config = GenerationConfig(
         eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id, do_sample=True, temperature=1.0, max_new_tokens=512
     )

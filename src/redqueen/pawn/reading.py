@@ -12,7 +12,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from redqueen.pawn.documents import shard
-from redqueen.pawn.tokenizer import PAD
+from redqueen.pawn.tokenizer import PAD_ID
 
 Rows = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 
@@ -62,7 +62,7 @@ _seed, _excluded, _tokenizer = 0, frozenset[str](), None
 
 
 def _start(seed: int, excluded: frozenset[str]) -> None:
-    global _seed, _excluded  # noqa: PLW0603
+    global _seed, _excluded
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     _seed, _excluded = seed, excluded
 
@@ -76,7 +76,7 @@ def _rows(number: int, tokenizer: str, length: int) -> tuple[int, Rows]:
     global _tokenizer  # noqa: PLW0603
     _tokenizer = _tokenizer or Tokenizer.from_str(tokenizer)
     documents = [item.ids for item in _tokenizer.encode_batch(_texts(number))]
-    return len(documents), pack(documents, length, _tokenizer.token_to_id(PAD))
+    return len(documents), pack(documents, length, PAD_ID)
 
 
 def pack(documents: Sequence[Sequence[int]], length: int, pad: int) -> Rows:

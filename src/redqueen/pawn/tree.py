@@ -91,29 +91,29 @@ def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tu
     kept: list[Statement] = []
     for statement in reversed(body):
         if isinstance(statement, Line):
-            if statement.target not in after:
-                continue
-            after = statement.uses | (after if statement.changes else after - {statement.target})
+            if statement.target in after:
+                kept.append(statement)
+                after = statement.uses | (after if statement.changes else after - {statement.target})
         elif isinstance(statement, Return):
+            kept.append(statement)
             after = after | statement.value.uses
         elif isinstance(statement, Branch):
             inside, before_inside = needed(statement.body, after)
             otherwise, before_otherwise = needed(statement.orelse, after)
-            if not inside and not otherwise:
-                continue
-            if not inside:
+            if otherwise and not inside:
                 raise NoWay
-            statement = Branch(statement.test, inside, otherwise)
-            after = before_inside | before_otherwise | statement.test.uses
+            if inside:
+                kept.append(Branch(statement.test, inside, otherwise))
+                after = before_inside | before_otherwise | statement.test.uses
         elif isinstance(statement, Loop):
             turn = after | statement.uses
             _, before = needed(statement.body, turn)
             inside, before = needed(statement.body, turn | before)  # a second round: what the next turn needs
-            if not any(isinstance(part, Line) and part.target in after for part in walk(inside)):
-                continue
-            statement = replace(statement, body=inside)
-            after = (turn | before) - frozenset(statement.targets)
-        kept.append(statement)
+            if any(isinstance(part, Line) and part.target in after for part in walk(inside)):
+                kept.append(replace(statement, body=inside))
+                after = (turn | before) - frozenset(statement.targets)
+        else:
+            kept.append(statement)
     return kept[::-1], after
 
 

@@ -323,7 +323,8 @@ class Writer:
         raise NoWay
 
     def fill(self, template: Template, depth: int, name: str = "") -> Expr:
-        text, uses, words, first = "", frozenset[str](), (template.word,), ""
+        text, uses, first = "", frozenset[str](), ""
+        words: tuple[str, ...] = (template.word,)
         deep = self.below(len(template.needs)) if template.needs else 0
         slot = 0
         for part, value in template.parts:
