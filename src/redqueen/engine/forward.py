@@ -1,0 +1,72 @@
+"""Passes through the model, as the engine needs them: prompts, one token for every lane, and sequences to learn from."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from redqueen.engine.cache import Lanes, Prompts
+from redqueen.model.base import Base
+from redqueen.model.population import Population, Routing
+
+
+class Forward:
+    """A base and, where there is one, the population on it."""
+
+    def __init__(self, base: Base, population: Population | None) -> None:
+        self.base, self.population = base, population
+        self.config = base.model.config.get_text_config()
+        self.layers: int = self.config.num_hidden_layers
+        self.backbone: Any = base.model.get_decoder()
+        self.head: Any = base.model.get_output_embeddings()
+        self.softcap: float | None = getattr(self.config, "final_logit_softcapping", None)
+        self.eager = base.model.config._attn_implementation == "eager"
+        self.layer_types = sorted(set(getattr(self.config, "layer_types", None) or []))
+
+    def routing(self, slots: Sequence[int]) -> Routing | None:
+        return None if self.population is None else Routing.of(slots, self.population)
+
+    def prompts(self, ids: Tensor, last: Tensor, cache: Prompts, routing: Routing | None) -> Tensor:
+        """Logits after each prompt; keys and values of all go into the cache. Prompts begin at the left: what stands behind one is not seen."""
+        hidden = self._run(ids, None, None, cache, routing)
+        return self.logits(hidden[torch.arange(len(ids), device=ids.device), last])
+
+    def tokens(self, tokens: Tensor, positions: Tensor, cache: Lanes, window: int, routing: Routing | None) -> Tensor:
+        """Logits after one more token in every lane."""
+        seen = torch.arange(window, device=tokens.device) <= positions[:, None]
+        hidden = self._run(tokens[:, None], positions[:, None], seen[:, None, None, :], cache, routing)
+        return self.logits(hidden[:, 0])
+
+    def sequences(self, ids: Tensor, positions: Tensor, mask: Tensor | None, routing: Routing | None) -> Tensor:
+        """Hidden states of whole sequences."""
+        return self._run(ids, positions, mask, None, routing)
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.head(hidden)
+        return logits if self.softcap is None else torch.tanh(logits / self.softcap) * self.softcap
+
+    def cut(self, tokens: list[int], texts: Sequence[str]) -> int | None:
+        """How many of the tokens it takes to have written one of the texts; None when there is none of them."""
+        written = self.base.decode(tokens)
+        if not any(text in written for text in texts):
+            return None
+        low, high = 1, len(tokens)
+        while low < high:  # the fewest tokens whose text has it
+            middle = (low + high) // 2
+            if any(text in self.base.decode(tokens[:middle]) for text in texts):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def _run(self, ids: Tensor, positions: Tensor | None, mask: Tensor | None, cache: Any, routing: Routing | None) -> Tensor:
+        if mask is not None and self.eager:  # plain attention adds its mask
+            mask = torch.zeros_like(mask, dtype=self.base.dtype).masked_fill(~mask, torch.finfo(self.base.dtype).min)
+        # models with several kinds of attention take a mask for each
+        masks: Any = dict.fromkeys(self.layer_types, mask) if mask is not None and len(self.layer_types) > 1 else mask
+        arguments = {"input_ids": ids, "attention_mask": masks, "position_ids": positions, "past_key_values": cache, "use_cache": cache is not None}
+        if self.population is None:
+            return self.backbone(**arguments).last_hidden_state  # type: ignore[no-any-return]
+        with self.population.routed(routing):
+            return self.backbone(**arguments).last_hidden_state  # type: ignore[no-any-return]

@@ -1,0 +1,245 @@
+"""Sampling from many members at once: lanes that rows enter and leave, one token for every lane in each step.
+
+Every slot has the same number of lanes. A row waits until its slot has a free one; rows with the same prompt enter together and share its
+computation. Which row enters when follows from the rows and the settings alone. Every few steps the host looks which rows have ended:
+in between nothing is asked of the device, and nothing is done row by row in Python.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from redqueen.engine import Completion, Row, Sampling
+from redqueen.engine.cache import Lanes, Prompts
+from redqueen.engine.chance import draw
+from redqueen.engine.forward import Forward
+from redqueen.errors import ConfigError
+
+_WINDOW = 64
+"""Attention looks at so many places more at a time."""
+
+
+@dataclass(slots=True)
+class Group:
+    """Rows with one slot and one prompt."""
+
+    slot: int
+    prompt: tuple[int, ...]
+    rows: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateStats:
+    tokens: int
+    """Written."""
+    prompt_tokens: int
+    """Of all rows; what was computed of them is less."""
+    shared_frac: float
+    """Prompt tokens that were not computed because rows share them."""
+    idle_frac: float
+    """Lane steps in which no row was in the lane."""
+    seconds: float
+
+
+class Generator:
+    """One call of `generate`."""
+
+    def __init__(self, forward: Forward, rows: Sequence[Row], sampling: Sampling, lanes: int, chunk: int, prefill_tokens: int) -> None:
+        self.forward, self.rows, self.sampling = forward, rows, sampling
+        self.chunk, self.prefill_tokens = chunk, prefill_tokens
+        self.device = forward.base.device
+        self.waiting = _queues(rows)
+        self.slots = list(self.waiting)
+        most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
+        self.per_slot = max(1, min(lanes // len(self.slots), most))
+        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // _WINDOW) * _WINDOW
+        self.found: list[Completion | None] = [None] * len(rows)
+        self.lane_rows: list[int | None] = [None] * (len(self.slots) * self.per_slot)
+        self.computed = self.lane_steps = self.row_steps = 0
+        count = len(self.lane_rows)
+        limit = max(row.max_tokens for row in rows)
+        self.cache = Lanes(forward.layers, count, self.length)
+
+        def zeros(kind: torch.dtype, *more: int) -> Tensor:
+            return torch.zeros(count, *more, dtype=kind, device=self.device)
+
+        self.tokens, self.positions, self.written, self.limits, self.seeds = (zeros(torch.long) for _ in range(5))
+        self.live = zeros(torch.bool)
+        self.out_tokens, self.out_logprobs = zeros(torch.long, limit), zeros(torch.float32, limit)
+        self.stops = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
+        self.routing = forward.routing([slot for slot in self.slots for _ in range(self.per_slot)])
+
+    def run(self, done: Callable[[int], None]) -> tuple[list[Completion], GenerateStats]:
+        started = time.monotonic()
+        while any(self.waiting.values()) or any(row is not None for row in self.lane_rows):
+            self._admit()
+            furthest = int(self.positions.max()) + self.chunk
+            window = min(self.length, -(-(furthest + 1) // _WINDOW) * _WINDOW)
+            for _ in range(self.chunk):
+                self._step(window)
+            done(self._collect())
+            self._shrink()
+        completions = [completion for completion in self.found if completion is not None]
+        prompts = sum(len(row.prompt) for row in self.rows)
+        stats = GenerateStats(
+            tokens=sum(len(completion.tokens) for completion in completions),
+            prompt_tokens=prompts,
+            shared_frac=1 - self.computed / prompts,
+            idle_frac=1 - self.row_steps / max(1, self.lane_steps),
+            seconds=time.monotonic() - started,
+        )
+        return completions, stats
+
+    # rows enter
+
+    def _admit(self) -> None:
+        """Fill free lanes with waiting rows, a group of one prompt at a time, when enough are free to be worth a pass."""
+        free = [lane for lane, row in enumerate(self.lane_rows) if row is None]
+        if not any(self.waiting.values()) or (len(free) < len(self.lane_rows) / 8 and len(free) < len(self.lane_rows)):
+            return
+        entering: list[tuple[Group, list[int]]] = []
+        for number, slot in enumerate(self.slots):
+            lanes = [lane for lane in free if lane // self.per_slot == number]
+            groups = self.waiting[slot]
+            while groups and lanes and (len(groups[0].rows) <= len(lanes) or len(lanes) == self.per_slot):
+                group = groups.popleft()
+                if len(group.rows) > len(lanes):  # more attempts than lanes: the others come later
+                    groups.appendleft(Group(slot, group.prompt, group.rows[len(lanes) :]))
+                    group = Group(slot, group.prompt, group.rows[: len(lanes)])
+                entering.append((group, [lanes.pop(0) for _ in group.rows]))
+        for part in self._parts(entering):
+            self._prefill(part)
+
+    def _parts(self, entering: list[tuple[Group, list[int]]]) -> Iterator[list[tuple[Group, list[int]]]]:
+        """Prompts that go through the model together: of about one length, and not too many tokens; by slot within."""
+        ordered = sorted(entering, key=lambda item: len(item[0].prompt))
+        while ordered:
+            count = 1
+            while count < len(ordered) and (count + 1) * len(ordered[count][0].prompt) <= self.prefill_tokens:
+                count += 1
+            yield sorted(ordered[:count], key=lambda item: item[0].slot)
+            ordered = ordered[count:]
+
+    def _prefill(self, part: list[tuple[Group, list[int]]]) -> None:
+        groups = [group for group, _ in part]
+        length = max(len(group.prompt) for group in groups)
+        ids = torch.zeros(len(groups), length, dtype=torch.long)
+        for number, group in enumerate(groups):
+            ids[number, : len(group.prompt)] = torch.tensor(group.prompt)
+        self.computed += sum(len(group.prompt) for group in groups)
+        prompts = Prompts(self.forward.layers)
+        last = torch.tensor([len(group.prompt) - 1 for group in groups], device=self.device)
+        logits = self.forward.prompts(ids.to(self.device), last, prompts, self.forward.routing([group.slot for group in groups]))
+        lanes = torch.tensor([lane for _, lanes in part for lane in lanes], device=self.device)
+        source = torch.tensor([number for number, (_, lanes) in enumerate(part) for _ in lanes], device=self.device)
+        self.cache.fill(lanes, prompts, source)
+        rows = [self.rows[row] for group in groups for row in group.rows]
+        for lane, row in zip(lanes.tolist(), [row for group in groups for row in group.rows], strict=True):
+            self.lane_rows[lane] = row
+        self.seeds[lanes] = torch.tensor([_signed(row.seed) for row in rows], device=self.device)
+        self.limits[lanes] = torch.tensor([row.max_tokens for row in rows], device=self.device)
+        self.written[lanes] = 0
+        self.positions[lanes] = torch.tensor([len(row.prompt) for row in rows], device=self.device)
+        self.live[lanes] = True
+        tokens, logprobs = draw(logits[source], self.sampling, self.seeds[lanes], self.written[lanes])
+        self.out_tokens[lanes, 0], self.out_logprobs[lanes, 0] = tokens, logprobs
+        self.tokens[lanes] = tokens
+        self.written[lanes] = 1
+        self.live[lanes] = ~torch.isin(tokens, self.stops) & (self.limits[lanes] > 1)
+
+    # tokens
+
+    def _step(self, window: int) -> None:
+        """One more token in every lane. A lane whose row has ended goes on in place, and nothing of it counts."""
+        logits = self.forward.tokens(self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing)
+        tokens, logprobs = draw(logits, self.sampling, self.seeds, self.written)
+        place = self.written.clamp(max=self.out_tokens.shape[1] - 1)[:, None]
+        live = self.live[:, None]
+        self.out_tokens.scatter_(1, place, torch.where(live, tokens[:, None], self.out_tokens.gather(1, place)))
+        self.out_logprobs.scatter_(1, place, torch.where(live, logprobs[:, None], self.out_logprobs.gather(1, place)))
+        self.tokens = torch.where(self.live, tokens, self.tokens)
+        self.positions = self.positions + self.live
+        self.written = self.written + self.live
+        self.live = self.live & ~torch.isin(tokens, self.stops) & (self.written < self.limits)
+
+    # rows leave
+
+    def _collect(self) -> int:
+        """Take the rows that have ended out of their lanes; how many there were."""
+        live, written = self.live.tolist(), self.written.tolist()
+        self.lane_steps += len(live) * self.chunk
+        self.row_steps += sum(row is not None for row in self.lane_rows) * self.chunk
+        texts = self.sampling.stop_texts
+        there = [lane for lane, row in enumerate(self.lane_rows) if row is not None and (texts or not live[lane])]
+        if not there:
+            return 0
+        index = torch.tensor(there, device=self.device)
+        tokens, logprobs = self.out_tokens[index].tolist(), self.out_logprobs[index].tolist()
+        ended = []
+        for lane, row_tokens, row_logprobs in zip(there, tokens, logprobs, strict=True):
+            count = written[lane]
+            stopped = row_tokens[count - 1] in self.sampling.stop_tokens
+            if texts and (cut := self.forward.cut(row_tokens[:count], texts)) is not None:
+                count, stopped = cut, True
+            elif live[lane]:
+                continue
+            row = self.lane_rows[lane]
+            assert row is not None
+            self.found[row] = Completion(tuple(row_tokens[:count]), tuple(row_logprobs[:count]), "stop" if stopped else "length")
+            self.lane_rows[lane] = None
+            ended.append(lane)
+        if ended:
+            self.live[torch.tensor(ended, device=self.device)] = False
+        return len(ended)
+
+    def _shrink(self) -> None:
+        """When nothing waits and half of the lanes of every slot are free, go on with half of them."""
+        if any(self.waiting.values()):
+            return
+        used = [sum(row is not None for row in self._of_slot(number)) for number in range(len(self.slots))]
+        smaller = self.per_slot
+        while smaller > 1 and max(used) <= smaller // 2:
+            smaller //= 2
+        if smaller == self.per_slot or not max(used):
+            return
+        keep: list[int] = []
+        for number in range(len(self.slots)):
+            lanes = range(number * self.per_slot, (number + 1) * self.per_slot)
+            keep += sorted(lanes, key=lambda lane: self.lane_rows[lane] is None)[:smaller]
+        index = torch.tensor(keep, device=self.device)
+        self.cache.keep(index)
+        for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
+            setattr(self, name, getattr(self, name)[index])
+        self.lane_rows = [self.lane_rows[lane] for lane in keep]
+        self.per_slot = smaller
+        self.routing = self.forward.routing([slot for slot in self.slots for _ in range(smaller)])
+
+    def _of_slot(self, number: int) -> list[int | None]:
+        return self.lane_rows[number * self.per_slot : (number + 1) * self.per_slot]
+
+
+def _queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:
+    """Groups of rows by slot, short prompts first: those that go through the model together are of about one length."""
+    groups: dict[tuple[int, tuple[int, ...]], Group] = {}
+    for number, row in enumerate(rows):
+        if not row.prompt or row.max_tokens < 1:
+            raise ConfigError("a row needs a prompt of one token or more, and room for one token")
+        groups.setdefault((row.slot, row.prompt), Group(row.slot, row.prompt, [])).rows.append(number)
+    queues: dict[int, deque[Group]] = {slot: deque() for slot in sorted({row.slot for row in rows})}
+    for group in sorted(groups.values(), key=lambda group: len(group.prompt)):
+        queues[group.slot].append(group)
+    return queues
+
+
+def _signed(seed: int) -> int:
+    """A 64-bit seed as torch holds it."""
+    seed &= (1 << 64) - 1
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
+
+
+def cache_bytes(layers: int, heads: int, head: int, lanes: int, length: int, bytes_each: int) -> int:
+    return 2 * layers * lanes * heads * length * head * bytes_each

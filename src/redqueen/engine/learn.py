@@ -1,0 +1,284 @@
+"""Training many members at once: one pass over the rows of all of them, one optimizer step for each.
+
+Completions of one prompt stand in one sequence behind it: each sees the prompt and itself, and the prompt is computed once. A member's
+loss is normalised by its own tokens and its gradient clipped by its own norm, so that what it learns does not depend on the others.
+"""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from redqueen.engine import MemberStats, TrainRow, TrainSettings, TrainStats
+from redqueen.engine.forward import Forward
+from redqueen.engine.optimizer import PopulationAdamW
+from redqueen.model.population import Routing
+
+_HEAD_TOKENS = 2048
+"""Tokens whose logits exist at one time."""
+
+
+@dataclass(slots=True)
+class Sheaf:
+    """A prompt and completions of it."""
+
+    slot: int
+    prompt: tuple[int, ...]
+    rows: list[TrainRow] = field(default_factory=list)
+
+    @property
+    def size(self) -> int:
+        return len(self.prompt) + sum(len(row.completion) for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Sequences side by side, as many for each slot, on the device."""
+
+    slots: list[int]
+    """Of each row."""
+    ids: Tensor
+    positions: Tensor
+    mask: Tensor | None
+    """[rows, 1, tokens, tokens]; None where every sequence has one completion: the plain causal mask."""
+    where: Tensor
+    """Flat places of the tokens that come before those to be learned."""
+    targets: Tensor
+    members: Tensor
+    """The slot of each target."""
+    advantages: Tensor
+    sampled: Tensor
+    """Log-probabilities as sampled; nan where they are not known."""
+    real: int
+    """Tokens that are no padding."""
+
+
+def train(
+    forward: Forward, optimizer: PopulationAdamW, rows: Sequence[TrainRow], settings: TrainSettings, tokens_in_flight: int, share: bool
+) -> TrainStats:
+    started = time.monotonic()
+    device = forward.base.device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    useful = [row for row in rows if row.completion and any(_advantages(row))]
+    sums = _Sums(optimizer.population.slots, device)
+    computed = padded = 0
+    for part in _dealt(useful, settings.optimizer_steps):
+        tokens = torch.zeros(optimizer.population.slots, device=device)
+        for row in part:
+            tokens[row.slot] += len(row.completion)
+        optimizer.zero_grad()
+        for batch in _batches(part, tokens_in_flight, share, device):
+            routing = forward.routing(batch.slots)
+            with optimizer.population.routed(routing):  # in the backward pass too: checkpoints compute forwards there
+                _loss(forward, batch, routing, tokens, settings, sums).backward()
+            computed += batch.real
+            padded += batch.ids.numel()
+        sums.norms = torch.maximum(sums.norms, optimizer.step(tokens > 0, settings))
+    separately = sum(len(row.prompt) + len(row.completion) for row in useful)
+    return TrainStats(
+        members=sums.members(useful),
+        skipped_rows=len(rows) - len(useful),
+        tokens=padded,
+        padding_frac=1 - computed / padded if padded else 0.0,
+        shared_frac=1 - computed / separately if separately else 0.0,
+        seconds=time.monotonic() - started,
+        peak_gb=torch.cuda.max_memory_allocated(device) / 1e9 if device.type == "cuda" else math.nan,
+    )
+
+
+class _Sums:
+    """What is summed up for each slot on the device while batches go by."""
+
+    names = ("loss", "entropy", "gap", "known", "kl", "clipped")
+
+    def __init__(self, slots: int, device: torch.device) -> None:
+        self.values = {name: torch.zeros(slots, device=device) for name in self.names}
+        self.gap_max = torch.zeros(slots, device=device)
+        self.norms = torch.zeros(slots, device=device)
+
+    def add(self, name: str, members: Tensor, values: Tensor) -> None:
+        self.values[name].index_add_(0, members, values.detach().float())
+
+    def members(self, rows: Sequence[TrainRow]) -> dict[int, MemberStats]:
+        values = {name: sums.tolist() for name, sums in self.values.items()}
+        gap_max, norms = self.gap_max.tolist(), self.norms.tolist()
+        counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+        for row in rows:
+            counts[row.slot] = counts[row.slot][0] + 1, counts[row.slot][1] + len(row.completion)
+        return {
+            slot: MemberStats(
+                rows=number,
+                tokens=tokens,
+                loss=values["loss"][slot],
+                grad_norm=norms[slot],
+                entropy=values["entropy"][slot] / tokens,
+                logprob_gap=values["gap"][slot] / values["known"][slot] if values["known"][slot] else math.nan,
+                logprob_gap_max=gap_max[slot],
+                kl=values["kl"][slot] / tokens,
+                clipped_frac=values["clipped"][slot] / tokens,
+            )
+            for slot, (number, tokens) in sorted(counts.items())
+        }
+
+
+def _loss(forward: Forward, batch: Batch, routing: Routing | None, tokens: Tensor, settings: TrainSettings, sums: _Sums) -> Tensor:
+    """The sum of the members' losses: each is a mean over its own tokens."""
+    hidden = forward.sequences(batch.ids, batch.positions, batch.mask, routing).flatten(0, 1)[batch.where]
+    logprobs, entropy = _logprobs(forward, hidden, batch.targets, settings.temperature)
+    share = 1 / tokens[batch.members]
+    if settings.clip_low is None and settings.clip_high is None:
+        losses = -batch.advantages * logprobs
+    else:
+        apart = logprobs - torch.where(batch.sampled.isnan(), logprobs.detach(), batch.sampled)
+        ratio = torch.exp(apart.clamp(-20, 20))  # beyond, it would only overflow
+        bounded = ratio.clamp(1 - (settings.clip_low or math.inf), 1 + (settings.clip_high or math.inf))
+        losses = -torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
+        sums.add("clipped", batch.members, (ratio * batch.advantages > bounded * batch.advantages).float())
+    if settings.kl:
+        divergence = _divergence(forward, batch, logprobs, settings.temperature)
+        losses = losses + settings.kl * divergence
+        sums.add("kl", batch.members, divergence)
+    gap = (logprobs.detach() - batch.sampled).abs()
+    known = ~gap.isnan()
+    sums.add("gap", batch.members, torch.where(known, gap, 0.0))
+    sums.add("known", batch.members, known)
+    sums.gap_max.scatter_reduce_(0, batch.members, torch.where(known, gap, 0.0), "amax")
+    sums.add("entropy", batch.members, entropy)
+    sums.add("loss", batch.members, losses * share)
+    return (losses * share).sum()
+
+
+def _logprobs(forward: Forward, hidden: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+    """Log-probabilities of the targets and the entropy there, a few logits at a time, computed again in the backward pass."""
+
+    def some(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs = torch.log_softmax(forward.logits(hidden).float() / (temperature or 1.0), -1)
+        entropy = -(logprobs.detach().exp() * logprobs.detach()).sum(-1)
+        return logprobs.gather(-1, targets[:, None])[:, 0], entropy
+
+    parts = []
+    for piece, wanted in zip(hidden.split(_HEAD_TOKENS), targets.split(_HEAD_TOKENS), strict=True):
+        parts.append(checkpoint(some, piece, wanted, use_reentrant=False) if torch.is_grad_enabled() else some(piece, wanted))
+    return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropy for _, entropy in parts])
+
+
+def _divergence(forward: Forward, batch: Batch, logprobs: Tensor, temperature: float) -> Tensor:
+    """An estimate of the divergence from the base for each token, never negative (Schulman's k3)."""
+    with torch.no_grad():
+        hidden = forward.sequences(batch.ids, batch.positions, batch.mask, None).flatten(0, 1)[batch.where]
+        base, _ = _logprobs(forward, hidden, batch.targets, temperature)
+    return torch.exp(base - logprobs) - 1 - (base - logprobs)
+
+
+# batches
+
+
+def _dealt(rows: Sequence[TrainRow], parts: int) -> Iterator[list[TrainRow]]:
+    """The rows of each slot, dealt out in turn."""
+    for part in range(parts):
+        by_slot: dict[int, int] = defaultdict(int)
+        found = []
+        for row in rows:
+            if by_slot[row.slot] % parts == part:
+                found.append(row)
+            by_slot[row.slot] += 1
+        if found:
+            yield found
+
+
+def _batches(rows: Sequence[TrainRow], tokens_in_flight: int, share: bool, device: torch.device) -> Iterator[Batch]:
+    """Sequences of about one length together, as many for each slot, and about so many tokens at a time."""
+    by_slot: dict[int, list[Sheaf]] = defaultdict(list)
+    for sequence in _sequences(rows, tokens_in_flight, share):
+        by_slot[sequence.slot].append(sequence)
+    for sequences in by_slot.values():
+        sequences.sort(key=lambda sequence: -sequence.size)
+    slots = sorted(by_slot)
+    start = dict.fromkeys(slots, 0)
+    while any(start[slot] < len(by_slot[slot]) for slot in slots):
+        there = [slot for slot in slots if start[slot] < len(by_slot[slot])]
+        longest = max(by_slot[slot][start[slot]].size for slot in there)
+        each = max(1, tokens_in_flight // (longest * len(there)))
+        taken = {slot: by_slot[slot][start[slot] : start[slot] + each] for slot in there}
+        for slot in there:
+            start[slot] += each
+        yield _batch([sequence for slot in there for sequence in taken[slot]], device)
+
+
+def _sequences(rows: Sequence[TrainRow], most: int, share: bool) -> list[Sheaf]:
+    found: list[Sheaf] = []
+    open_: dict[tuple[int, tuple[int, ...]], Sheaf] = {}
+    for row in rows:
+        key = row.slot, row.prompt
+        sequence = open_.get(key) if share else None
+        if sequence is None or sequence.size + len(row.completion) > max(most, 1):
+            sequence = open_[key] = Sheaf(row.slot, row.prompt)
+            found.append(sequence)
+        sequence.rows.append(row)
+    return found
+
+
+def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
+    length = -(-max(sequence.size for sequence in sequences) // 8) * 8  # attention kernels want multiples of eight
+    count = len(sequences)
+    ids = torch.zeros(count, length, dtype=torch.long)
+    positions = torch.zeros(count, length, dtype=torch.long)
+    segment = torch.full((count, length), -1, dtype=torch.long)
+    """0 for the prompt, then the number of the completion; -1 for padding."""
+    where: list[int] = []
+    targets: list[int] = []
+    members: list[int] = []
+    advantages: list[float] = []
+    sampled: list[float] = []
+    for number, sequence in enumerate(sequences):
+        prompt = len(sequence.prompt)
+        ids[number, :prompt] = torch.tensor(sequence.prompt)
+        positions[number, :prompt] = torch.arange(prompt)
+        segment[number, :prompt] = 0
+        start = prompt
+        for turn, row in enumerate(sequence.rows, 1):
+            size = len(row.completion)
+            ids[number, start : start + size] = torch.tensor(row.completion)
+            positions[number, start : start + size] = torch.arange(prompt, prompt + size)
+            segment[number, start : start + size] = turn
+            # the prompt's last token foretells the first one of every completion
+            where += [number * length + place for place in (prompt - 1, *range(start, start + size - 1))]
+            targets += row.completion
+            members += [row.slot] * size
+            advantages += _advantages(row)
+            sampled += row.logprobs or [math.nan] * size
+            start += size
+    shared = any(len(sequence.rows) > 1 for sequence in sequences)
+    return Batch(
+        slots=[sequence.slot for sequence in sequences],
+        ids=ids.to(device),
+        positions=positions.to(device),
+        mask=_mask(segment.to(device)) if shared else None,
+        where=torch.tensor(where, device=device),
+        targets=torch.tensor(targets, device=device),
+        members=torch.tensor(members, device=device),
+        advantages=torch.tensor(advantages, device=device),
+        sampled=torch.tensor(sampled, device=device),
+        real=sum(sequence.size for sequence in sequences),
+    )
+
+
+def _mask(segment: Tensor) -> Tensor:
+    """A token sees the prompt and its own completion, up to itself."""
+    length = segment.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=segment.device).tril()
+    same = (segment[:, :, None] == segment[:, None, :]) | (segment[:, None, :] == 0)
+    return (causal & same)[:, None]
+
+
+def _advantages(row: TrainRow) -> Sequence[float]:
+    if isinstance(row.advantage, tuple):
+        assert len(row.advantage) == len(row.completion)
+        return row.advantage
+    return [row.advantage] * len(row.completion)

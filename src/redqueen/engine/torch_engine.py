@@ -1,0 +1,106 @@
+"""The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a GPU."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings, TrainStats
+from redqueen.engine.config import EngineConfig
+from redqueen.engine.forward import Forward
+from redqueen.engine.generate import GenerateStats, Generator, cache_bytes
+from redqueen.engine.learn import train
+from redqueen.engine.optimizer import PopulationAdamW
+from redqueen.errors import ConfigError
+from redqueen.model.base import Base
+from redqueen.model.population import Adapter, Population
+
+
+class TorchEngine:
+    """A base with so many slots for members; with none, the bare base, which can be sampled from but not trained."""
+
+    def __init__(self, base: Base, slots: int = 0, config: EngineConfig | None = None, seed: int = 0) -> None:
+        self.base, self.config = base, config or EngineConfig()
+        self.population = Population(base, slots, self.config.rank, self.config.alpha, self.config.targets, seed) if slots else None
+        self.optimizer = PopulationAdamW(self.population) if self.population else None
+        self.forward = Forward(base, self.population)
+        if self.config.gradient_checkpointing:
+            base.model.gradient_checkpointing_enable({"use_reentrant": False})
+            base.model.train()  # transformers looks at this; the models it loads here have no dropout
+        self.generated: GenerateStats | None = None
+        """Of the last call of `generate`."""
+
+    @property
+    def slots(self) -> int:
+        return 0 if self.population is None else self.population.slots
+
+    def generate(self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None] = lambda count: None) -> list[Completion]:
+        """One completion for each row, in order. `done` is told how many rows have ended, now and then."""
+        if not rows:
+            return []
+        self._check_slots(row.slot for row in rows)
+        self._check_fits(rows)
+        config = self.config
+        with torch.inference_mode():
+            generator = Generator(self.forward, rows, sampling, config.rows_in_flight, config.steps_between_looks, config.prefill_tokens)
+            completions, self.generated = generator.run(done)
+        return completions
+
+    def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+        """Optimizer steps for every slot that has rows."""
+        if self.optimizer is None:
+            raise ConfigError("this engine has no members to train: make it with slots")
+        self._check_slots(row.slot for row in rows)
+        return train(self.forward, self.optimizer, rows, settings, self.config.train_tokens, self.config.share_prompts)
+
+    def read(self, slot: int) -> Adapter:
+        return self._members().read(slot)
+
+    def write(self, slot: int, weights: Adapter, *, reset_optimizer: bool) -> None:
+        self._members().write(slot, weights)
+        if reset_optimizer and self.optimizer is not None:
+            self.optimizer.reset(slot)
+
+    def state(self) -> dict[str, Tensor]:
+        """All that a resume needs, to the bit."""
+        members = self._members()
+        assert self.optimizer is not None
+        return {"weights": members.weights.cpu().clone(), **{name: value.cpu().clone() for name, value in self.optimizer.state().items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        members = self._members()
+        assert self.optimizer is not None
+        own = {"weights": members.weights, **self.optimizer.state()}
+        for name, value in own.items():
+            if name not in state or state[name].shape != value.shape:
+                raise ConfigError(f"the saved state does not fit this engine: '{name}' differs (another base, rank or number of slots)")
+            value.copy_(state[name])
+        members.changed()
+
+    def _members(self) -> Population:
+        if self.population is None:
+            raise ConfigError("this engine has no members: make it with slots")
+        return self.population
+
+    def _check_slots(self, slots: Iterable[int]) -> None:
+        top = max(self.slots, 1)
+        for slot in slots:
+            if not 0 <= slot < top:
+                raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
+
+    def _check_fits(self, rows: Sequence[Row]) -> None:
+        """Refuse what cannot fit, before it is tried. What is done never depends on it."""
+        if self.base.device.type != "cuda":
+            return
+        text = self.forward.config
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        length = max(len(row.prompt) + row.max_tokens for row in rows) + 64
+        lanes = min(self.config.rows_in_flight, len(rows))
+        needed = cache_bytes(self.forward.layers, heads, head, lanes, length, self.base.dtype.itemsize)
+        total = torch.cuda.mem_get_info(self.base.device)[1]
+        if needed > 0.9 * total:
+            raise ConfigError(
+                f"{lanes} rows of up to {length} tokens need {needed / 1e9:.0f} GB for keys and values; the GPU has {total / 1e9:.0f} GB. "
+                "Lower engine.rows_in_flight or the longest completion."
+            )

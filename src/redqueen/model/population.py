@@ -1,0 +1,247 @@
+"""A population of LoRA adapters on one frozen base: every member's weights are a row of one matrix, and one pass serves them all.
+
+For each adapted projection there is `A[slot, in, r]` and `B[slot, r, out]`, views into that matrix, so that the optimizer, the reading
+and the writing of members are plain operations on rows. Weights are float32; they are used in the base's dtype. B is zero at birth: a
+new member is the base. The base is changed in one way only: its linear layers are wrapped, and without a routing they are as before.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from redqueen.errors import ConfigError, unknown
+from redqueen.model.base import Base
+
+Adapter = dict[str, tuple[Tensor, Tensor]]
+"""One member's weights, float32 on the CPU, by projection: A[in, r] and B[r, out]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """Which rows of a batch belong to which slot. Rows of one slot stand together."""
+
+    slots: Tensor | None
+    """The slots in order, one for each block of rows; None when they are all slots from 0."""
+    blocks: int
+    index: Tensor | None = None
+    """For blocks of different sizes, [blocks, most rows]: the row at each place. None when all are of one size."""
+    places: Tensor | None = None
+    """The other way round: the place of each row."""
+
+    @staticmethod
+    def of(slots: Sequence[int], population: "Population") -> "Routing":
+        """The routing of rows whose slots are given, row by row."""
+        order = list(dict.fromkeys(slots))
+        counts = [0] * len(order)
+        number = {slot: block for block, slot in enumerate(order)}
+        for before, slot in zip([None, *slots], slots, strict=False):
+            counts[number[slot]] += 1
+            assert before == slot or counts[number[slot]] == 1, "rows of one slot stand together"
+        device = population.device
+        chosen = None if order == list(range(population.slots)) else torch.tensor(order, device=device)
+        if len(set(counts)) == 1:
+            return Routing(chosen, len(order))
+        most = max(counts)
+        index, places, row = [], [], 0
+        for block, count in enumerate(counts):
+            index.append([row + min(place, count - 1) for place in range(most)])  # a short block repeats its last row
+            places += [block * most + place for place in range(count)]
+            row += count
+        return Routing(chosen, len(order), torch.tensor(index, device=device), torch.tensor(places, device=device))
+
+    def gather(self, x: Tensor) -> Tensor:
+        """[rows, tokens, n] as [blocks, rows * tokens, n]."""
+        if self.index is not None:
+            x = x[self.index.flatten()]
+        return x.reshape(self.blocks, -1, x.shape[-1])
+
+    def scatter(self, x: Tensor, tokens: int) -> Tensor:
+        """The other way round."""
+        x = x.reshape(-1, tokens, x.shape[-1])
+        return x if self.places is None else x[self.places]
+
+
+class Population(nn.Module):
+    """The adapters of all slots on one base."""
+
+    def __init__(self, base: Base, slots: int, rank: int, alpha: float, targets: Sequence[str] = (), seed: int = 0) -> None:
+        super().__init__()
+        self.base, self.slots, self.rank, self.scale, self.alpha = base, slots, rank, alpha / rank, alpha
+        self.device = base.device
+        linears = dict(_targets(base, targets))
+        self.names = list(linears)
+        self.layout: dict[str, tuple[int, int, int]] = {}
+        """Where each projection's weights begin in a row, and its sizes in and out."""
+        size = 0
+        for name, linear in linears.items():
+            self.layout[name] = size, linear.in_features, linear.out_features
+            size += rank * (linear.in_features + linear.out_features)
+        self.weights = torch.zeros(slots, size, device=self.device)
+        self.grads = torch.zeros_like(self.weights)
+        self.same_dtype = base.dtype == torch.float32
+        self.used = self.weights if self.same_dtype else self.weights.to(base.dtype)
+        """The weights in the base's dtype."""
+        self.routing: Routing | None = None
+        for name, linear in linears.items():
+            _replace(base.model, name, AdaptedLinear(self, name, linear))
+        for slot in range(slots):
+            self.reset(slot, seed + slot)
+
+    @property
+    def parameters_each(self) -> int:
+        """Weights of one member."""
+        return self.weights.shape[1]
+
+    def views(self, matrix: Tensor, name: str) -> tuple[Tensor, Tensor]:
+        """A[slot, in, r] and B[slot, r, out] of one projection in a matrix of this layout."""
+        start, inside, outside = self.layout[name]
+        middle, end = start + inside * self.rank, start + self.rank * (inside + outside)
+        return matrix[:, start:middle].unflatten(1, (inside, self.rank)), matrix[:, middle:end].unflatten(1, (self.rank, outside))
+
+    @contextmanager
+    def routed(self, routing: Routing | None) -> Iterator[None]:
+        """Within: rows are served by their members; without a routing, by the bare base."""
+        before, self.routing = self.routing, routing
+        try:
+            yield
+        finally:
+            self.routing = before
+
+    def changed(self) -> None:
+        """To be called when the weights have changed."""
+        if not self.same_dtype:
+            self.used.copy_(self.weights)
+
+    def reset(self, slot: int, seed: int) -> None:
+        """A newborn: A by chance, B zero."""
+        generator = torch.Generator().manual_seed(seed)
+        adapter: Adapter = {}
+        for name, (_, inside, outside) in self.layout.items():
+            bound = 1 / math.sqrt(inside)
+            first = (torch.rand(inside, self.rank, generator=generator) * 2 - 1) * bound
+            adapter[name] = first, torch.zeros(self.rank, outside)
+        self.write(slot, adapter)
+
+    def read(self, slot: int) -> Adapter:
+        row = self.weights[slot : slot + 1].cpu()
+        return {name: (a[0].clone(), b[0].clone()) for name in self.names for a, b in [self.views(row, name)]}
+
+    def write(self, slot: int, adapter: Adapter) -> None:
+        if set(adapter) != set(self.names):
+            odd = sorted(set(adapter) ^ set(self.names))
+            raise ConfigError(f"the adapter is not of this population: it differs in {', '.join(odd[:4])}" + (" ..." if len(odd) > 4 else ""))
+        row = torch.empty(1, self.parameters_each)
+        for name, (first, second) in adapter.items():
+            a, b = self.views(row, name)
+            if first.shape != a.shape[1:] or second.shape != b.shape[1:]:
+                shapes = f"{tuple(first.shape)} and {tuple(second.shape)}, expected {tuple(a.shape[1:])} and {tuple(b.shape[1:])}"
+                raise ConfigError(f"the adapter's weights for {name} have the shapes {shapes}: another base, or another rank")
+            a[0], b[0] = first, second
+        self.weights[slot] = row[0].to(self.device)
+        self.changed()
+
+
+class AdaptedLinear(nn.Module):
+    """A frozen linear layer with an adapter for each slot."""
+
+    def __init__(self, population: Population, name: str, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
+        self.weight, self.bias = linear.weight, linear.bias  # where other code looks for them
+        # not as submodules: the population is the owner
+        self.__dict__["population"] = population
+        self.a, self.b = (view.detach().requires_grad_() for view in population.views(population.weights, name))
+        self.grad_a, self.grad_b = population.views(population.grads, name)
+        self.used_a, self.used_b = population.views(population.used, name)
+
+    def forward(self, x: Tensor) -> Tensor:
+        population: Population = self.__dict__["population"]
+        routing = population.routing
+        if routing is None:
+            return nn.functional.linear(x, self.linear.weight, self.linear.bias)
+        if torch.is_grad_enabled():
+            return _Routed.apply(x, self.a, self.b, self, routing, population.scale)  # type: ignore[no-any-return, no-untyped-call]
+        return _adapted(x, self, routing, population.scale)[0]
+
+
+def _weights(layer: AdaptedLinear, routing: Routing) -> tuple[Tensor, Tensor]:
+    if routing.slots is None:
+        return layer.used_a.detach(), layer.used_b.detach()
+    return layer.used_a.detach()[routing.slots], layer.used_b.detach()[routing.slots]
+
+
+def _adapted(x: Tensor, layer: AdaptedLinear, routing: Routing, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+    """The layer's value, its input by blocks, and that input after A."""
+    a, b = _weights(layer, routing)
+    plain = nn.functional.linear(x, layer.linear.weight, layer.linear.bias)
+    blocks = routing.gather(x)
+    low = torch.bmm(blocks, a)
+    if routing.index is None:
+        return torch.baddbmm(plain.view(routing.blocks, -1, plain.shape[-1]), low, b, alpha=scale).view_as(plain), blocks, low
+    return plain + routing.scatter(torch.bmm(low, b), x.shape[1]) * scale, blocks, low
+
+
+class _Routed(torch.autograd.Function):
+    """The adapted layer with a backward pass of its own: the base needs no gradient, and the adapters' are summed in float32."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, a: Tensor, b: Tensor, layer: AdaptedLinear, routing: Routing, scale: float) -> Tensor:
+        y, _, low = _adapted(x, layer, routing, scale)
+        ctx.save_for_backward(x, low)
+        ctx.layer, ctx.routing, ctx.scale = layer, routing, scale
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (dy,) = grads
+        x, low = ctx.saved_tensors
+        layer, routing, scale = ctx.layer, ctx.routing, ctx.scale
+        a, b = _weights(layer, routing)
+        dy_blocks = routing.gather(dy)
+        if routing.index is not None:
+            dy_blocks = dy_blocks * _real(routing, x.shape[1], dy.dtype)
+        d_low = torch.bmm(dy_blocks, b.transpose(1, 2)) * scale
+        d_b = torch.bmm(low.transpose(1, 2), dy_blocks) * scale
+        d_a = torch.bmm(routing.gather(x).transpose(1, 2), d_low)
+        # added here and not by autograd, which would want gradients in a layout of their own
+        if routing.slots is None:
+            layer.grad_a.add_(d_a)
+            layer.grad_b.add_(d_b)
+        else:
+            layer.grad_a.index_add_(0, routing.slots, d_a.float())
+            layer.grad_b.index_add_(0, routing.slots, d_b.float())
+        dx = None
+        if ctx.needs_input_grad[0]:
+            dx = routing.scatter(torch.bmm(d_low, a.transpose(1, 2)), x.shape[1]) + dy @ layer.linear.weight
+        return dx, None, None, None, None, None
+
+
+def _real(routing: Routing, tokens: int, dtype: torch.dtype) -> Tensor:
+    """1 where a block has a row of its own, 0 where it only repeats one."""
+    assert routing.index is not None and routing.places is not None
+    mask = torch.zeros(routing.index.numel(), device=routing.index.device, dtype=dtype)
+    mask[routing.places] = 1
+    return mask.repeat_interleave(tokens).view(routing.blocks, -1, 1)
+
+
+def _targets(base: Base, targets: Sequence[str]) -> Iterable[tuple[str, nn.Linear]]:
+    """The linear layers to adapt: all of the decoder, or those with the given last names."""
+    outside = base.model.get_output_embeddings()
+    found = [(name, module) for name, module in base.model.named_modules() if isinstance(module, nn.Linear) and module is not outside]
+    if any(isinstance(module, AdaptedLinear) for module in base.model.modules()):
+        raise ConfigError("this base carries a population already: load it again for another one")
+    last_names = {name.rpartition(".")[2] for name, _ in found}
+    for target in targets:
+        if target not in last_names:
+            raise ConfigError(unknown("projection", target, last_names))
+    return [(name, module) for name, module in found if not targets or name.rpartition(".")[2] in targets]
+
+
+def _replace(model: nn.Module, name: str, new: nn.Module) -> None:
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, new)
