@@ -1,14 +1,29 @@
-"""Fixtures: one sandbox for all tests of a process, and canaries that hostile programs must not reach."""
+"""Fixtures: one sandbox and one Pawn for all tests of a process. Nothing is downloaded by a test."""
 
+import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 
+if TYPE_CHECKING:
+    from redqueen.model.base import Base
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests' processes share the cores already: more threads would wait for each other
+
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[SandboxPool]:
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def pawn() -> "Base":
+    from redqueen.model.base import load_base
+
+    return load_base("pawn", device="cpu")

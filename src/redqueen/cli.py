@@ -1,5 +1,6 @@
 """The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -86,13 +87,15 @@ def evaluate(
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")
     ] = "auto",
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many items, spread over the suite: for large bases on a CPU.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Room for one answer; by default what Pawn needs, 400 at most.")] = None,
     sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:
     """Score a base on frozen suites: accuracy for each task kind and tier, with confidence intervals."""
-    from redqueen.commands.evaluate import run
+    from redqueen.commands.evaluate import EvalOptions, run
 
-    run(base, suite or ["heldout"], pack, device, dtype, sandbox == "unsafe", as_json)
+    run(base, suite or ["heldout"], EvalOptions(pack, device, dtype, limit, max_tokens, sandbox == "unsafe", as_json))
 
 
 @pawn_app.command("train")
@@ -176,6 +179,7 @@ def main() -> None:
     """The entry point: errors a user can cause are messages, not tracebacks."""
     from redqueen.errors import RedQueenError
 
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # torch's threads otherwise spin while they wait: on busy cores ten times slower
     try:
         app()
     except RedQueenError as error:

@@ -59,3 +59,26 @@ def test_heavy_imports_stay_in_their_rooms() -> None:
     for path in ROOT.rglob("*.py"):
         room = path.relative_to(ROOT).parts[0]
         assert room in ("model", "engine", "pawn") or not heavy & {name.partition(".")[0] for name in imports(path)}, path
+
+
+def test_what_is_evaluated_never_reaches_a_stage() -> None:
+    """Benchmarks and held-out suites are a side exit: no stage can make a reward of them."""
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room in STAGES or room in ("tasks", "engine", "model", "archive", "records", "world", "loop"):
+            assert not any(name.startswith(("redqueen.evaluate", "redqueen.pawn.heldout")) for name in imports(path)), path
+
+
+def test_what_makes_documents_loads_no_torch() -> None:
+    """It runs in as many processes as there are cores."""
+    code = "import sys, redqueen.pawn.reading; print(sorted({'torch', 'transformers', 'pydantic'} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_wrong_name_of_a_suite_does_not_pay_for_torch() -> None:
+    code = (
+        "import sys; from redqueen.commands import evaluate; from redqueen.errors import ConfigError\n"
+        "try: evaluate.run('pawn', ['heldot'], evaluate.EvalOptions())\n"
+        "except ConfigError: print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

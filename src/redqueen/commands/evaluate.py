@@ -1,55 +1,104 @@
-"""`redqueen eval`: a base on frozen suites, as a table or as JSON."""
+"""`redqueen eval`: a base on frozen suites, as a table or as JSON. What loads torch is imported once the names are known to be right."""
 
 import json
 import time
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.heldout import attempt_items, by_kind_and_tier
 from redqueen.evaluate.intervals import Accuracy
-from redqueen.evaluate.proposals import Proposed, propose_problems
-from redqueen.evaluate.subject import Subject
-from redqueen.model.base import Dtype, load_base
-from redqueen.pawn.heldout import load_suite
+from redqueen.pawn.heldout import load_suite, shipped_score
+from redqueen.sandbox import Sandbox
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts import PromptPack, load_pack
 from redqueen.terminal import notes, progress, warn_if_unsafe
+
+if TYPE_CHECKING:
+    from redqueen.evaluate.proposals import Proposed
+    from redqueen.model.base import Base
 
 SUITES = ("heldout", "heldout-quick", "proposals")
 _PROPOSALS_EACH = 400
 
 
-def run(source: str, suites: list[str], pack: str | None, device: str, dtype: Dtype, unsafe: bool, as_json: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class EvalOptions:
+    pack: str | None = None
+    """None: what the base understands."""
+    device: str = "auto"
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    limit: int | None = None
+    """Items of a suite, spread over it; None: all."""
+    max_tokens: int | None = None
+    """Room for one answer; None: what an answer of the suite takes."""
+    unsafe: bool = False
+    as_json: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What came of one suite."""
+
+    said: str
+    figures: dict[str, Any]
+    table: Table
+
+
+def run(source: str, suites: list[str], options: EvalOptions) -> None:
     for suite in suites:
         if suite not in SUITES:
             raise ConfigError(unknown("suite", suite, SUITES))
-    base = load_base(source, device=device, dtype=dtype)
+    pack = load_pack(options.pack) if options.pack else None
+    from redqueen.model.base import load_base
+
+    base = load_base(source, device=options.device, dtype=options.dtype)
     notes.print(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}".replace("torch.", ""))
-    warn_if_unsafe(unsafe)
-    results: dict[str, Any] = {}
-    with SandboxPool(SandboxConfig(unsafe=unsafe)) as sandbox:
+    warn_if_unsafe(options.unsafe)
+    results = {}
+    with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox:
         for suite in suites:
             started = time.monotonic()
-            items = load_suite("heldout" if suite == "proposals" else suite)
-            total = 3 * _PROPOSALS_EACH if suite == "proposals" else len(items)
-            with progress() as bar:
-                task = bar.add_task(suite, total=total)
-                subject = Subject(base, load_pack(pack or base.pack), lambda count, bar=bar, task=task: bar.advance(task, count))  # type: ignore[misc]
-                if suite == "proposals":
-                    proposed = propose_problems(items, subject, sandbox, _PROPOSALS_EACH, seed=0)
-                    results[suite] = {kind: _proposed(found) for kind, found in proposed.items()}
-                else:
-                    table = by_kind_and_tier(items, attempt_items(items, subject, sandbox))
-                    results[suite] = {kind: {str(tier): cell.as_json() for tier, cell in row.items()} for kind, row in table.items()}
-            notes.print(f"{suite}: {total} in {time.monotonic() - started:.0f} s")
-            if not as_json:
-                Console().print(_proposals_table(proposed) if suite == "proposals" else _table(suite, table))
-    if as_json:
+            done = (_propose if suite == "proposals" else _solve)(suite, base, pack or load_pack(base.pack), sandbox, options)
+            notes.print(f"{suite}: {done.said} in {time.monotonic() - started:.0f} s", soft_wrap=True)
+            results[suite] = done.figures
+            if not options.as_json:
+                Console().print(done.table)
+    if options.as_json:
         print(json.dumps({"base": base.name, "suites": results}))  # noqa: T201
+
+
+def _solve(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> _Done:
+    from redqueen.evaluate.heldout import attempt_items, by_kind_and_tier, spread
+    from redqueen.evaluate.subject import Subject
+
+    items = spread(load_suite(suite), options.limit)
+    with progress() as bar:
+        subject = Subject(base, pack, partial(bar.advance, bar.add_task(suite, total=len(items))))
+        attempts = attempt_items(items, subject, sandbox, options.max_tokens)
+    rows = by_kind_and_tier(items, attempts)
+    said = f"{len(items)} answers ({sum(attempt.verdict == 'malformed' for attempt in attempts)} malformed)"
+    if suite == "heldout-quick" and len(items) == len(load_suite(suite)):
+        ours, shipped = _sum([cell for row in rows.values() for cell in row.values()]), shipped_score()
+        said += f", {100 * ours.value:.1f} % right where Pawn as shipped has {100 * shipped:.1f} %,"
+    figures = {kind: {str(tier): cell.as_json() for tier, cell in row.items()} for kind, row in rows.items()}
+    return _Done(said, figures, _table(suite, rows))
+
+
+def _propose(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> _Done:
+    from redqueen.evaluate.proposals import propose_problems
+    from redqueen.evaluate.subject import Subject
+
+    each = _PROPOSALS_EACH if options.limit is None else max(1, options.limit // 3)
+    with progress() as bar:
+        subject = Subject(base, pack, partial(bar.advance, bar.add_task(suite, total=3 * each)))
+        found = propose_problems(load_suite("heldout"), subject, sandbox, each, seed=0)
+    figures = {kind: {"valid": one.valid.as_json(), "unique": one.unique.as_json(), "rejected": one.rejected} for kind, one in found.items()}
+    return _Done(f"{3 * each} proposals", figures, _proposals_table(found))
 
 
 def _table(suite: str, rows: dict[str, dict[int, Accuracy]]) -> Table:
@@ -77,7 +126,7 @@ def _cell(accuracy: Accuracy | None) -> str:
     return f"{100 * accuracy.value:.1f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
-def _proposals_table(found: dict[str, Proposed]) -> Table:
+def _proposals_table(found: "dict[str, Proposed]") -> Table:
     table = Table(title="proposals at temperature 1: % (95 % interval)", title_justify="left")
     for name in ("kind", "valid", "unique among valid", "rejected"):
         table.add_column(name)
@@ -85,7 +134,3 @@ def _proposals_table(found: dict[str, Proposed]) -> Table:
         rejected = ", ".join(f"{count} {reason}" for reason, count in proposed.rejected.items()) or "none"
         table.add_row(kind, _cell(proposed.valid), _cell(proposed.unique), rejected)
     return table
-
-
-def _proposed(found: Proposed) -> dict[str, Any]:
-    return {"valid": found.valid.as_json(), "unique": found.unique.as_json(), "rejected": found.rejected}

@@ -1,6 +1,6 @@
 """Pawn's held-out suites: greedy answers, graded in the sandbox, accuracy by kind and tier."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from redqueen.evaluate.intervals import Accuracy
@@ -13,14 +13,31 @@ from redqueen.tasks import KINDS
 from redqueen.verify import VerifyConfig
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
-"""Room for an answer, thought included: more than any answer of the suite takes."""
+"""Room for an answer, thought included: more than any answer by Pawn takes."""
 
 
-def attempt_items(items: Sequence[Item], subject: Subject, sandbox: Sandbox) -> list[Attempt]:
+def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
+    """So many of the items, as evenly over kinds and tiers as they can be."""
+    if limit is None or limit >= len(items):
+        return items
+    rounds: dict[int, list[int]] = defaultdict(list)  # the first items of all kinds and tiers, then the second ones, ...
+    seen: Counter[tuple[str, int]] = Counter()
+    for number, item in enumerate(items):
+        cell = item.problem.kind, item.tier
+        rounds[seen[cell]].append(number)
+        seen[cell] += 1
+    chosen: list[int] = []
+    for numbers in rounds.values():
+        room = min(limit - len(chosen), len(numbers))
+        chosen += [numbers[place * len(numbers) // room] for place in range(room)]
+    return [items[number] for number in sorted(chosen)]
+
+
+def attempt_items(items: Sequence[Item], subject: Subject, sandbox: Sandbox, max_tokens: int | None = None) -> list[Attempt]:
     """One greedy attempt at each item, in order."""
     problems = [item.problem for item in items]
     prompts = [answer_prompt(problem, KINDS[problem.kind], subject.pack) for problem in problems]
-    replies = subject.replies(prompts, [MAX_TOKENS[problem.kind] for problem in problems])
+    replies = subject.replies(prompts, [max_tokens or MAX_TOKENS[problem.kind] for problem in problems])
     return grade(list(zip(problems, replies, strict=True)), dict(KINDS), subject.pack, sandbox, VerifyConfig())
 
 

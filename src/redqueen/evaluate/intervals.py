@@ -22,7 +22,7 @@ class Accuracy:
         share, square = self.value, _Z95**2
         middle = (share + square / (2 * self.n)) / (1 + square / self.n)
         half = _Z95 / (1 + square / self.n) * math.sqrt(share * (1 - share) / self.n + square / (4 * self.n**2))
-        return max(0.0, middle - half), min(1.0, middle + half)
+        return middle - half if self.right else 0.0, middle + half if self.right < self.n else 1.0
 
-    def as_json(self) -> dict[str, float | int | list[float]]:
-        return {"accuracy": round(self.value, 4), "n": self.n, "interval": [round(end, 4) for end in self.interval()]}
+    def as_json(self) -> dict[str, float | int | list[float] | None]:
+        return {"accuracy": round(self.value, 4) if self.n else None, "n": self.n, "interval": [round(end, 4) for end in self.interval()]}

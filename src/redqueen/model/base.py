@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
@@ -23,6 +25,8 @@ FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen
 
 Device = str
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+_LOADING_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
+"""What the loaders of others make of files that are missing or bad."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -84,30 +88,37 @@ class Base:
         return frozenset(found), tuple(spelled)
 
 
-def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", attention: str = "sdpa") -> Base:
+def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", attention: str | None = None) -> Base:
     """`pawn`, a folder, a `.gguf` file, or a model's name on the hub. Weights are frozen and in evaluation mode.
 
     On a GPU the default is bfloat16, on a CPU float32: few CPUs calculate in bfloat16, and on the others it is hundreds of times slower.
+    Attention is by default the fastest that the architecture has: `sdpa`, but `eager` for Gemma 2.
     """
     disable_progress_bar()  # of transformers: it would mix with ours
     where = pick_device(device)
     kind = torch.bfloat16 if where.type == "cuda" else torch.float32
     if dtype != "auto":
         kind = getattr(torch, dtype)
-    name, place, extra = _locate(source)
+    place = _locate(source)
+    extra: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
+    expand = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf else {}
     try:
-        config = AutoConfig.from_pretrained(place, **extra)
+        config = AutoConfig.from_pretrained(place.target, **extra)
         if config.model_type not in FAMILIES:
             raise ConfigError(f"the base '{source}' is of the family '{config.model_type}'; the ones that work: {', '.join(FAMILIES)}")
-        tokenizer = AutoTokenizer.from_pretrained(place, **extra)
-        expand = {"quantization_config": GgufConfig(dequantize=True)} if extra else {}
-        model: Any = AutoModelForCausalLM.from_pretrained(place, dtype=kind, attn_implementation=attention, **extra, **expand)
-    except (OSError, ValueError, KeyError, RuntimeError, AttributeError, ImportError) as error:  # whatever a loader makes of bad files
+        tokenizer = AutoTokenizer.from_pretrained(place.target, **extra)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            place.target, dtype=kind, attn_implementation=attention, output_loading_info=True, **extra, **expand
+        )
+    except _LOADING_ERRORS as error:
         raise ConfigError(_failure(source, place, error)) from error
-    if extra:
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):  # transformers would leave them random
+        raise ConfigError(f"the base '{source}' is not complete: {len(missing)} of its weights are in no file of it, such as {missing[0]}")
+    if place.gguf:
         _tie_twins(model)
     model.requires_grad_(False).eval()
-    return Base(name, model.to(where), tokenizer)
+    return Base(place.name, model.to(where), tokenizer)
 
 
 def pick_device(device: Device) -> torch.device:
@@ -125,26 +136,37 @@ def pick_device(device: Device) -> torch.device:
     return found
 
 
-def _locate(source: str) -> tuple[str, str, dict[str, Any]]:
-    """A name to show, what transformers is to load, and the file in it where it is a GGUF."""
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a base is."""
+
+    name: str
+    target: str
+    """A folder, or a name on the hub: what transformers is to load."""
+    gguf: str = ""
+    """The file in the folder, where it is a GGUF."""
+    on_hub: bool = False
+
+
+def _locate(source: str) -> _Place:
     path = Path(source).expanduser()
     if source == "pawn":
-        return "pawn", str(PAWN), {}
+        return _Place("pawn", str(PAWN))
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
         if importlib.util.find_spec("gguf") is None:
             raise ConfigError("a .gguf base needs the package gguf: pip install 'redqueen[gguf]'")
-        return path.stem, str(path.parent), {"gguf_file": path.name}
+        return _Place(path.stem, str(path.parent), gguf=path.name)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ConfigError(f"{path} is a folder without config.json: not a model in the Hugging Face format")
-        return _own_name(path), str(path), {}
+        return _Place(_own_name(path), str(path))
     if source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
         raise ConfigError(f"there is no folder {path}, and '{source}' cannot be a name on the hub (those look like owner/model)")
     if "/" not in source:
         raise ConfigError(unknown("base", source, ["pawn"]) + " Others are given as a folder, a .gguf file, or owner/model on the hub.")
-    return source, source, {}
+    return _Place(source, source, on_hub=True)
 
 
 def _own_name(folder: Path) -> str:
@@ -152,14 +174,15 @@ def _own_name(folder: Path) -> str:
     return "pawn" if (folder / "pretraining.json").is_file() else folder.name
 
 
-def _failure(source: str, place: str, error: Exception) -> str:
-    first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    if place == source:
-        return (
-            f"the base '{source}' could not be had from the model hub or from its local cache ({first})\n"
-            "Check the name and the network; log in if the model is gated; or download it elsewhere and give its folder."
-        )
-    return f"the base '{source}' could not be loaded from {place}: {first}"
+def _failure(source: str, place: _Place, error: Exception) -> str:
+    said = " ".join(str(error).split())[:300] or type(error).__name__
+    if not place.on_hub:
+        return f"the base '{source}' could not be loaded from {place.target}: {said}"
+    offline = " HF_HUB_OFFLINE is set: only the cache was looked at." if HF_HUB_OFFLINE else ""
+    return (
+        f"the base '{source}' is no folder here, and could not be had from the model hub or its cache in {HF_HUB_CACHE}: {said}{offline}\n"
+        "Check the name and the network; log in if the model is gated; or download it elsewhere and give its folder. `pawn` needs no network."
+    )
 
 
 def _without_system(messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase) -> list[dict[str, str]]:

@@ -5,7 +5,6 @@ same tokens in the same order, whatever the number of processes; on a GPU their 
 """
 
 import json
-import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -110,10 +109,11 @@ class _Learner:
             self.optimizer.zero_grad(set_to_none=True)
 
     def learn(self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report) -> tuple[int, float]:
-        """The tokens that were read, and the average loss at the end."""
+        """The tokens that were read, and the loss, averaged over about the last fifty batches."""
         settings = self.settings
         asked = _token(tokenizer, ">>new"), _token(tokenizer, ">>answer")
-        seen, average, last_report = 0, math.nan, 0.0
+        seen, last_report = 0, 0.0
+        average = torch.zeros((), device=self.model.device)
         for batch in batches:
             for group in self.optimizer.param_groups:
                 group["lr"] = settings.learning_rate * _schedule(seen / settings.tokens, settings.warmup_frac)
@@ -122,15 +122,14 @@ class _Learner:
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
             self.optimizer.step()
             self.optimizer.zero_grad(set_to_none=True)
+            average = average + (loss.detach() - average) * (1.0 if seen == 0 else 0.02)
             seen += int((batch != PAD_ID).sum())
             if time.monotonic() - last_report > 1 or seen >= settings.tokens:
-                now = loss.item()
-                average = now if math.isnan(average) else 0.8 * average + 0.2 * now
-                report(min(seen, settings.tokens), average)
+                report(min(seen, settings.tokens), average.item())
                 last_report = time.monotonic()
             if seen >= settings.tokens:
                 break
-        return seen, average
+        return seen, average.item()
 
     def loss(self, tokens: torch.Tensor, asked: tuple[int, int]) -> torch.Tensor:
         """Cross-entropy of the next token. What a document asks counts for less than what it answers: most of it is chance."""

@@ -1,0 +1,176 @@
+"""Loading a base: every family that is promised, and every mistake that a user can make."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+from redqueen.engine import Row, Sampling
+from redqueen.engine.plain import complete
+from redqueen.errors import ConfigError
+from redqueen.model.base import FAMILIES, PAWN, Base, load_base
+from redqueen.tasks.prompts import Prompt
+
+PROMPT = Prompt(">>student code_o\n>>program\ndef f(n):\n    return n + 3\n>>input\n4\n>>answer\n")
+TINY = {
+    "vocab_size": 768, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 8, "max_position_embeddings": 256, "sliding_window": 8, "bos_token_id": None, "eos_token_id": 1, "pad_token_id": 0,
+}  # fmt: skip
+MORE = {
+    "gemma2": {"layer_types": ["sliding_attention", "full_attention"]},
+    "gemma3_text": {"layer_types": ["sliding_attention", "full_attention"]},
+}
+
+
+def tiny(family: str, folder: Path) -> Path:
+    """A small random model of this family, with Pawn's tokenizer."""
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **TINY, **MORE.get(family, {})))
+    model.save_pretrained(folder)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(PAWN / name, folder)
+    return folder
+
+
+def pawn_in(folder: Path) -> Path:
+    shutil.copytree(PAWN, folder, dirs_exist_ok=True)
+    return folder
+
+
+def refusal(source: str | Path, **settings: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load_base(str(source), **settings)  # type: ignore[arg-type]
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_of_every_family_loads_and_continues_a_prompt(family: str, tmp_path: Path) -> None:
+    base = load_base(str(tiny(family, tmp_path / family)), device="cpu")
+    assert (base.name, base.pack, base.dtype) == (family, "chat", torch.float32)
+    assert not any(weight.requires_grad for weight in base.model.parameters())
+    prompts = [tuple(base.encode(PROMPT)), tuple(base.encode(PROMPT))[-7:]]  # longer and shorter than the window of a local layer
+    found = complete(base, [Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0))
+    for prompt, completion in zip(prompts, found, strict=True):
+        likeliest = base.model(input_ids=torch.tensor([prompt + completion.tokens])).logits[0].argmax(-1).tolist()
+        assert completion.tokens == tuple(likeliest[len(prompt) - 1 : -1])
+
+
+def test_pawn_loads_by_name_and_by_folder(tmp_path: Path, pawn: Base) -> None:
+    assert (pawn.name, pawn.pack) == ("pawn", "compact")
+    assert 2e6 < pawn.parameters < 8e6
+    again = load_base(str(pawn_in(tmp_path / "mine")), device="cpu", dtype="bfloat16", attention="eager")
+    assert (again.name, again.pack, again.dtype) == ("pawn", "compact", torch.bfloat16)
+
+
+def test_pawn_loads_with_the_plain_classes_of_transformers() -> None:
+    model: Any = AutoModelForCausalLM.from_pretrained(PAWN)
+    tokenizer = AutoTokenizer.from_pretrained(PAWN)
+    assert type(model).__name__ == "LlamaForCausalLM"
+    assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "a"
+    ids = tokenizer(PROMPT.text, return_tensors="pt")["input_ids"]
+    assert ">>output" in tokenizer.decode(model.generate(ids, max_new_tokens=20, do_sample=False)[0])
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    assert "Did you mean 'pawn'?" in refusal("pwan")
+
+
+def test_a_name_that_is_neither_a_folder_nor_on_the_hub_says_so(tmp_path: Path) -> None:
+    assert f"there is no folder {tmp_path / 'nowhere'}" in refusal(tmp_path / "nowhere")
+    assert "cannot be a name on the hub" in refusal("a/b/c")
+
+
+def test_a_name_on_the_hub_without_network_says_what_was_looked_for_where_and_what_to_do() -> None:
+    said = refusal("nobody/no-such-model")
+    assert "'nobody/no-such-model' is no folder here" in said
+    assert "its cache in " in said
+    assert "HF_HUB_OFFLINE is set" in said
+    assert "download it elsewhere and give its folder" in said
+
+
+def test_a_folder_without_a_model_says_what_is_missing(tmp_path: Path) -> None:
+    assert "without config.json" in refusal(tmp_path)
+    (tmp_path / "config.json").write_text((PAWN / "config.json").read_text())
+    assert str(tmp_path) in refusal(tmp_path)
+
+
+def test_a_family_that_is_not_supported_is_named_with_those_that_are(tmp_path: Path) -> None:
+    AutoConfig.for_model("gpt2", n_embd=8, n_layer=1, n_head=1).save_pretrained(tmp_path)
+    said = refusal(tmp_path)
+    assert "of the family 'gpt2'" in said
+    assert "qwen3" in said
+
+
+@pytest.mark.parametrize("kept", [0, 1000, -1000])
+def test_a_broken_weight_file_is_a_message(kept: int, tmp_path: Path) -> None:
+    weights = pawn_in(tmp_path) / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    assert f"could not be loaded from {tmp_path}" in refusal(tmp_path)
+
+
+def test_weights_that_are_in_no_file_are_an_error_and_not_chance(tmp_path: Path) -> None:
+    path = pawn_in(tmp_path) / "model.safetensors"
+    weights = load_file(path)
+    del weights["model.layers.0.mlp.up_proj.weight"]
+    save_file(weights, path, {"format": "pt"})
+    assert "such as model.layers.0.mlp.up_proj.weight" in refusal(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '{"model_type": "brandnew"}'])
+def test_a_config_that_is_none_is_a_message(content: str, tmp_path: Path) -> None:
+    (pawn_in(tmp_path) / "config.json").write_text(content)
+    assert f"could not be loaded from {tmp_path}" in refusal(tmp_path)
+
+
+def test_a_gguf_file_that_is_missing_or_broken_is_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "some.gguf"
+    assert f"there is no file {path}" in refusal(path)
+    path.write_bytes(b"hello")
+    assert f"the base '{path}' could not be loaded" in refusal(path)
+
+
+def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "pip install 'redqueen[gguf]'" in refusal(tmp_path / "some.gguf")
+
+
+def test_a_device_that_is_not_there_is_a_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert "torch sees no GPU here" in refusal("pawn", device="cuda")
+    assert "unknown device 'gpu'" in refusal("pawn", device="gpu")
+    assert "'mps' is not supported" in refusal("pawn", device="mps")
+
+
+def test_a_base_without_a_chat_template_says_so_when_it_is_talked_to(tmp_path: Path) -> None:
+    base = load_base(str(tiny("llama", tmp_path)), device="cpu")
+    with pytest.raises(ConfigError, match="no chat template"):
+        base.encode(Prompt("2 + 2?", system="Be brief."))
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}{# system #}", "[system]Be brief.[user]2 + 2?"),
+        ("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}", "[user]Be brief.\n\n2 + 2?"),
+        ("{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}{{ messages[0]['content'] }}", "Be brief.\n\n2 + 2?"),
+    ],
+)
+def test_a_system_text_goes_where_the_template_has_room_for_it(template: str, expected: str, tmp_path: Path) -> None:
+    folder = tiny("llama", tmp_path)
+    (folder / "chat_template.jinja").write_text(template)
+    base = load_base(str(folder), device="cpu")
+    assert base.decode(base.encode(Prompt("2 + 2?", system="Be brief."))) == expected
+
+
+def test_a_reply_ends_at_every_end_the_model_knows(tmp_path: Path) -> None:
+    folder = tiny("llama", tmp_path)
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [5, 6]}))
+    tokens, texts = load_base(str(folder), device="cpu").stops([">>end", "</answer>", ">>output"])
+    output = AutoTokenizer.from_pretrained(PAWN).convert_tokens_to_ids(">>output")
+    assert (tokens, texts) == (frozenset({1, 5, 6, output}), ("</answer>",))

@@ -1,0 +1,60 @@
+"""Pre-training, small: the seed decides the weights, whatever the number of processes, and any tool loads the folder."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from redqueen.model.base import load_base
+from redqueen.pawn.pretrain import Pretraining, Trained, pretrain, save
+from redqueen.tasks.prompts import Prompt
+
+TINY = Pretraining(seed=1, tokenizer_shards=1, hidden=32, layers=1, tokens=30_000, row_tokens=256, batch_rows=8)
+
+
+def train(settings: Pretraining, workers: int) -> tuple[Trained, list[tuple[int, float]]]:
+    told: list[tuple[int, float]] = []
+    trained = pretrain(settings, frozenset(), "cpu", workers, lambda tokens, loss: told.append((tokens, loss)))
+    return trained, told
+
+
+@pytest.fixture(scope="module")
+def trained() -> tuple[Trained, list[tuple[int, float]]]:
+    return train(TINY, workers=1)
+
+
+def weights(trained: Trained) -> dict[str, torch.Tensor]:
+    return trained.model.state_dict()
+
+
+def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+    again, _ = train(TINY, workers=2)
+    assert again.tokenizer.to_str() == trained[0].tokenizer.to_str()
+    assert (again.tokens, again.loss) == (trained[0].tokens, trained[0].loss)
+    for name, weight in weights(trained[0]).items():
+        assert torch.equal(weight, weights(again)[name]), name
+
+
+def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+    found, told = trained
+    assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257
+    assert found.loss < told[0][1]
+    assert found.documents > 1000
+
+
+def test_the_folder_is_an_ordinary_one(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+    save(trained[0], TINY, tmp_path)
+    model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path)
+    assert model.dtype == torch.bfloat16
+    ids = tokenizer(">>student code_o\n", return_tensors="pt")["input_ids"]
+    assert model.generate(ids, max_new_tokens=4).shape[1] > ids.shape[1]
+    record = json.loads((tmp_path / "pretraining.json").read_text())
+    assert record["settings"]["seed"] == TINY.seed
+    assert record["tokens"] == trained[0].tokens
+    base = load_base(str(tmp_path), device="cpu")
+    assert (base.name, base.pack) == ("pawn", "compact")
+    assert base.encode(Prompt(">>new\n>>end")) == tokenizer(">>new\n>>end")["input_ids"]

@@ -1,0 +1,69 @@
+"""Pawn on the command line: programs to look at, a score to compare, mistakes that are answered."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from redqueen.pawn.heldout import FOLDER, shipped_score
+from redqueen.pawn.programs import INPUTS
+from redqueen.tasks import KINDS
+from tests.e2e.test_cli import redqueen
+
+
+def test_sample_prints_the_same_bytes_for_the_same_seed() -> None:
+    first, second = (redqueen("pawn", "sample", "--tier", "5", "--seed", "1").stdout for _ in range(2))
+    assert first == second
+    assert first.count("def f(") == first.count("# ") == 3
+    assert "f(" in first.partition("return")[2]
+    assert "->" in first
+    assert redqueen("pawn", "sample", "--tier", "5", "--seed", "2").stdout != first
+
+
+def test_sample_gives_json_a_line() -> None:
+    rows = [json.loads(line) for line in redqueen("pawn", "sample", "--tier", "2", "--count", "4", "--json").stdout.splitlines()]
+    assert len(rows) == 4
+    assert set(rows[0]) == {"tier", "program", "inputs", "outputs", "traces", "hint"}
+    assert len(rows[0]["inputs"]) == len(rows[0]["outputs"]) == INPUTS
+
+
+def test_eval_gives_the_score_that_ships_with_the_suite() -> None:
+    done = redqueen("eval", "pawn", "--suite", "heldout-quick", "--device", "cpu", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["suites"]["heldout-quick"]
+    shipped = json.loads((FOLDER / "heldout-quick.base.json").read_text())
+    assert sorted(found) == sorted(KINDS)
+    assert set(found["code_o"]["1"]) >= {"accuracy", "n"}
+    shapes = [{(kind, tier): cell["n"] for kind, row in score.items() for tier, cell in row.items()} for score in (found, shipped)]
+    assert shapes[0] == shapes[1]
+    assert sum(shapes[0].values()) == 200
+    right = sum(cell["accuracy"] * cell["n"] for row in found.values() for cell in row.values())
+    assert right / 200 == pytest.approx(shipped_score(), abs=0.011)  # two of two hundred: another CPU rounds otherwise
+    assert f"Pawn as shipped has {100 * shipped_score():.1f} %" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["pawn", "--suite", "heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
+        (["pawn", "--pack", "compcat"], "unknown prompt pack 'compcat'. Did you mean 'compact'?"),
+        (["pwan"], "Did you mean 'pawn'?"),
+    ],
+)
+def test_a_mistake_is_answered_and_costs_no_traceback(arguments: list[str], message: str) -> None:
+    done = redqueen("eval", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_trained_model_is_not_replaced_by_mistake(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    done = redqueen("pawn", "train", "--out", tmp_path)
+    assert (done.returncode, "--force" in done.stderr) == (2, True)
+
+
+def test_suites_are_built_with_checksums(tmp_path: Path) -> None:
+    done = redqueen("pawn", "suites", "--out", tmp_path, "--each", "1")
+    assert done.returncode == 0, done.stderr
+    assert set(json.loads((tmp_path / "checksums.json").read_text())) == {"heldout", "heldout-quick"}

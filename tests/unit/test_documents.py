@@ -1,0 +1,90 @@
+"""What Pawn reads: documents that the loop's own parsing reads back, made by a seed alone, without held-out programs."""
+
+import ast
+
+import pytest
+
+from redqueen.pawn.documents import SHARD, problem_of, proposing, shard, solving
+from redqueen.pawn.heldout import excluded_keys, load_suite
+from redqueen.pawn.programs import Program, draw_program, program_key
+from redqueen.program.canonical import canonical_program
+from redqueen.streams import stream
+from redqueen.tasks import KINDS
+from redqueen.tasks.prompts.compact import CompactPack
+
+PACK = CompactPack()
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[str]:
+    return shard(0, 0, frozenset())
+
+
+def programs(count: int = 20) -> list[Program]:
+    draw = stream(5, "tests", "documents")
+    return [draw_program(draw, 1 + number % 10) for number in range(count)]
+
+
+def programs_of(documents: list[str]) -> set[str]:
+    """Every program that the documents show."""
+    blocks = [block for document in documents for block in document.split(">>program\n")[1:]]
+    return {block.partition("\n>>")[0] + "\n" for block in blocks}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_solving_document_is_the_students_prompt_and_the_right_answer(kind: str) -> None:
+    for program in programs():
+        problem = problem_of(kind, program, 4)
+        prompt, document = PACK.render(KINDS[kind].ask_answer(problem)).text, solving(kind, program, 4)
+        assert document.startswith(prompt)
+        answer = KINDS[kind].read_answer(PACK.parse(document.removeprefix(prompt), KINDS[kind].answer_blocks))
+        assert answer == {"code_o": program.outputs[4], "code_i": program.inputs[4], "code_f": program.text}[kind]
+
+
+def test_the_thought_of_a_deduction_is_the_trace_of_the_run() -> None:
+    for program in programs():
+        thought = solving("code_o", program, 2).partition(">>think\n")[2].partition("\n>>output")[0]
+        assert tuple(thought.splitlines()) == program.traces[2]
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -> None:
+    *some, a, b, c = programs()
+    for number, program in enumerate(some):
+        document = proposing(kind, program, [a, b, c][: number % 4])
+        prompt, mark, proposal = document.rpartition(">>new\n")
+        assert mark
+        references = [problem_of("code_o", program)] if kind == "code_f" else []
+        draft = KINDS[kind].read_proposal(PACK.parse(proposal, KINDS[kind].proposal_blocks), references)
+        expected = (program.inputs, program.hint) if kind == "code_f" else (program.inputs[:1], "")
+        assert (draft.program, draft.inputs, draft.message) == (program.text, *expected)
+        assert prompt.startswith(f">>teacher {kind}\n")
+        assert (program.text in prompt) == (kind == "code_f")
+
+
+def test_a_shard_is_a_function_of_its_seed_and_number(documents: list[str]) -> None:
+    assert shard(0, 0, frozenset()) == documents
+    assert not set(documents) & set(shard(0, 1, frozenset()))
+    assert not set(documents) & set(shard(1, 0, frozenset()))
+
+
+def test_a_shard_has_documents_of_every_kind_and_role(documents: list[str]) -> None:
+    heads = [document.partition("\n")[0] for document in documents]
+    assert set(heads) == {f">>{role} {kind}" for role in ("teacher", "student") for kind in KINDS}
+    assert all(document.endswith(">>end") and document.count(">>end") == 1 for document in documents)
+    assert len(programs_of(documents)) > 0.9 * SHARD
+
+
+def test_an_excluded_program_is_in_no_document(documents: list[str]) -> None:
+    shown = {program_key(text) for text in programs_of(documents)}
+    excluded = frozenset(sorted(shown)[::2])
+    assert not excluded & {program_key(text) for text in programs_of(shard(0, 0, excluded))}
+
+
+def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
+    held_out = {item.problem.canonical for item in load_suite("heldout")}
+    assert len(held_out) == len(excluded_keys()) == 2400
+    for number in (0, -1):  # one to learn from, one to find the vocabulary from
+        shown = {canonical_program(ast.parse(text)) for text in programs_of(shard(0, number, excluded_keys()))}
+        assert len(shown) > 0.8 * SHARD
+        assert not shown & held_out
