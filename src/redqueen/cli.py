@@ -163,6 +163,31 @@ def sandbox_run(
     run(cases, out, Limits(timeout_s, memory_mb), input_as, load_config(None, settings).sandbox)
 
 
+@bench_app.command("engine")
+def bench_engine(
+    model: Annotated[str, typer.Option(help="A base (pawn, a folder, ...) or a shape with random weights: 0.5b, 1.5b, 7b.")] = "pawn",
+    device: Device = "auto",
+    members: Annotated[int, typer.Option(min=2, help="Members that are compared with one.")] = 8,
+    prompts: Annotated[int, typer.Option(min=1, help="Different prompts, for all members together.")] = 16,
+    attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
+    prompt_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each prompt.")] = 64,
+    longest: Annotated[int, typer.Option(min=8, help="Most tokens of a completion; most are far shorter.")] = 96,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 8,
+    rows_in_flight: Annotated[int, typer.Option(min=1, help="Rows that are sampled side by side.")] = 256,
+    train_tokens: Annotated[int, typer.Option(min=1, help="Tokens that are trained on together.")] = 8192,
+    rounds: Annotated[int, typer.Option(min=1, help="Times each way is measured.")] = 3,
+    peft: Annotated[bool, typer.Option("--peft/--no-peft", help="Compare with PEFT, too.")] = True,
+    as_json: Json = False,
+) -> None:
+    """What a population costs beside one member, the bare base, and PEFT one adapter at a time."""
+    from redqueen.commands.bench_engine import run
+    from redqueen.engine.bench import Workload
+    from redqueen.engine.config import EngineConfig
+
+    config = EngineConfig(rank=rank, alpha=2 * rank, rows_in_flight=rows_in_flight, train_tokens=train_tokens)
+    run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, rounds), config, peft, as_json)
+
+
 @bench_app.command("sandbox")
 def bench_sandbox(
     programs: Annotated[int, typer.Option(min=20, help="Programs to run in each row of the table.")] = 2000,

@@ -1,7 +1,7 @@
 """Sampling from many members at once: lanes that rows enter and leave, one token for every lane in each step.
 
-Every slot has the same number of lanes. A row waits until its slot has a free one; rows with the same prompt enter together and share its
-computation. Which row enters when follows from the rows and the settings alone. Every few steps the host looks which rows have ended:
+Every slot begins with the same number of lanes. A row waits until its slot has a free one; rows with the same prompt enter together and
+share its computation. Which row enters when follows from the rows and the settings alone. Every few steps the host looks which rows have ended:
 in between nothing is asked of the device, and nothing is done row by row in Python.
 """
 
@@ -55,10 +55,11 @@ class Generator:
         self.waiting = _queues(rows)
         self.slots = list(self.waiting)
         most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
-        self.per_slot = max(1, min(lanes // len(self.slots), most))
+        per_slot = max(1, min(lanes // len(self.slots), most))
+        self.lane_slots = [slot for slot in self.slots for _ in range(per_slot)]
         self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // _WINDOW) * _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
-        self.lane_rows: list[int | None] = [None] * (len(self.slots) * self.per_slot)
+        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
         self.computed = self.lane_steps = self.row_steps = 0
         count = len(self.lane_rows)
         limit = max(row.max_tokens for row in rows)
@@ -71,7 +72,7 @@ class Generator:
         self.live = zeros(torch.bool)
         self.out_tokens, self.out_logprobs = zeros(torch.long, limit), zeros(torch.float32, limit)
         self.stops = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
-        self.routing = forward.routing([slot for slot in self.slots for _ in range(self.per_slot)])
+        self.routing = forward.routing(self.lane_slots)
 
     def run(self, done: Callable[[int], None]) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
@@ -102,15 +103,17 @@ class Generator:
         if not any(self.waiting.values()) or (len(free) < len(self.lane_rows) / 8 and len(free) < len(self.lane_rows)):
             return
         entering: list[tuple[Group, list[int]]] = []
-        for number, slot in enumerate(self.slots):
-            lanes = [lane for lane in free if lane // self.per_slot == number]
+        for slot in self.slots:
+            lanes = [lane for lane in free if self.lane_slots[lane] == slot]
+            all_free = len(lanes) == self.lane_slots.count(slot)
             groups = self.waiting[slot]
-            while groups and lanes and (len(groups[0].rows) <= len(lanes) or len(lanes) == self.per_slot):
+            while groups and lanes and (len(groups[0].rows) <= len(lanes) or all_free):
                 group = groups.popleft()
                 if len(group.rows) > len(lanes):  # more attempts than lanes: the others come later
                     groups.appendleft(Group(slot, group.prompt, group.rows[len(lanes) :]))
                     group = Group(slot, group.prompt, group.rows[: len(lanes)])
                 entering.append((group, [lanes.pop(0) for _ in group.rows]))
+                all_free = False
         for part in self._parts(entering):
             self._prefill(part)
 
@@ -197,29 +200,29 @@ class Generator:
         return len(ended)
 
     def _shrink(self) -> None:
-        """When nothing waits and half of the lanes of every slot are free, go on with half of them."""
-        if any(self.waiting.values()):
+        """When nothing waits and a quarter of the lanes is free, go on without the free ones."""
+        used = [lane for lane, row in enumerate(self.lane_rows) if row is not None]
+        if any(self.waiting.values()) or not used or len(used) * 4 > len(self.lane_rows) * 3:
             return
-        used = [sum(row is not None for row in self._of_slot(number)) for number in range(len(self.slots))]
-        smaller = self.per_slot
-        while smaller > 1 and max(used) <= smaller // 2:
-            smaller //= 2
-        if smaller == self.per_slot or not max(used):
-            return
-        keep: list[int] = []
-        for number in range(len(self.slots)):
-            lanes = range(number * self.per_slot, (number + 1) * self.per_slot)
-            keep += sorted(lanes, key=lambda lane: self.lane_rows[lane] is None)[:smaller]
+        keep = self._even(used)
         index = torch.tensor(keep, device=self.device)
         self.cache.keep(index)
         for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
             setattr(self, name, getattr(self, name)[index])
         self.lane_rows = [self.lane_rows[lane] for lane in keep]
-        self.per_slot = smaller
-        self.routing = self.forward.routing([slot for slot in self.slots for _ in range(smaller)])
+        self.lane_slots = [self.lane_slots[lane] for lane in keep]
+        self.routing = self.forward.routing(self.lane_slots)
 
-    def _of_slot(self, number: int) -> list[int | None]:
-        return self.lane_rows[number * self.per_slot : (number + 1) * self.per_slot]
+    def _even(self, used: list[int]) -> list[int]:
+        """These lanes, with some free ones where that makes as many for each slot: even blocks are served faster than uneven ones."""
+        by_slot = {slot: [lane for lane in used if self.lane_slots[lane] == slot] for slot in self.slots}
+        most = max(map(len, by_slot.values()))
+        if most * len(self.slots) > 1.3 * len(used):
+            return used
+        for slot, lanes in by_slot.items():
+            free = (lane for lane, row in enumerate(self.lane_rows) if row is None and self.lane_slots[lane] == slot)
+            lanes += [lane for lane, _ in zip(free, range(most - len(lanes)), strict=False)]
+        return sorted(lane for lanes in by_slot.values() for lane in lanes)
 
 
 def _queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:

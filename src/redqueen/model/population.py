@@ -26,7 +26,7 @@ class Routing:
     """Which rows of a batch belong to which slot. Rows of one slot stand together."""
 
     slots: Tensor | None
-    """The slots in order, one for each block of rows; None when they are all slots from 0."""
+    """The slots in order, one for each block of rows; None when they are the first ones, from 0."""
     blocks: int
     index: Tensor | None = None
     """For blocks of different sizes, [blocks, most rows]: the row at each place. None when all are of one size."""
@@ -43,7 +43,7 @@ class Routing:
             counts[number[slot]] += 1
             assert before == slot or counts[number[slot]] == 1, "rows of one slot stand together"
         device = population.device
-        chosen = None if order == list(range(population.slots)) else torch.tensor(order, device=device)
+        chosen = None if order == list(range(len(order))) else torch.tensor(order, device=device)
         if len(set(counts)) == 1:
             return Routing(chosen, len(order))
         most = max(counts)
@@ -87,8 +87,11 @@ class Population(nn.Module):
         self.used = self.weights if self.same_dtype else self.weights.to(base.dtype)
         """The weights in the base's dtype."""
         self.routing: Routing | None = None
-        for name, linear in linears.items():
-            _replace(base.model, name, AdaptedLinear(self, name, linear))
+        self.sisters = [_Sisters(self, names) for names in _sisters(self.names)]
+        """Projections that have their input in common, such as those of queries, keys and values."""
+        for sisters in self.sisters:
+            for name in sisters.names:
+                _replace(base.model, name, AdaptedLinear(self, name, linears[name], sisters))
         for slot in range(slots):
             self.reset(slot, seed + slot)
 
@@ -116,6 +119,8 @@ class Population(nn.Module):
         """To be called when the weights have changed."""
         if not self.same_dtype:
             self.used.copy_(self.weights)
+        for sisters in self.sisters:
+            sisters.refresh()
 
     def reset(self, slot: int, seed: int) -> None:
         """A newborn: A by chance, B zero."""
@@ -149,9 +154,10 @@ class Population(nn.Module):
 class AdaptedLinear(nn.Module):
     """A frozen linear layer with an adapter for each slot."""
 
-    def __init__(self, population: Population, name: str, linear: nn.Linear) -> None:
+    def __init__(self, population: Population, name: str, linear: nn.Linear, sisters: "_Sisters") -> None:
         super().__init__()
         self.linear = linear
+        self.sisters, self.number = sisters, sisters.names.index(name)
         self.weight, self.bias = linear.weight, linear.bias  # where other code looks for them
         # not as submodules: the population is the owner
         self.__dict__["population"] = population
@@ -166,12 +172,44 @@ class AdaptedLinear(nn.Module):
             return nn.functional.linear(x, self.linear.weight, self.linear.bias)
         if torch.is_grad_enabled():
             return _Routed.apply(x, self.a, self.b, self, routing, population.scale)  # type: ignore[no-any-return, no-untyped-call]
-        return _adapted(x, self, routing, population.scale)[0]
+        return self._sampled(x, routing, population.scale)
+
+    def _sampled(self, x: Tensor, routing: Routing, scale: float) -> Tensor:
+        """Without a backward pass: A is applied once for all projections with this input."""
+        plain = nn.functional.linear(x, self.linear.weight, self.linear.bias)
+        low = self.sisters.low(x, routing, self.number)
+        b = self.used_b[: routing.blocks] if routing.slots is None else self.used_b[routing.slots]
+        if routing.index is None:
+            return torch.baddbmm(plain.view(routing.blocks, -1, plain.shape[-1]), low, b, alpha=scale).view_as(plain)
+        return plain.add_(routing.scatter(torch.bmm(low, b), x.shape[1]), alpha=scale)
+
+
+class _Sisters:
+    """Projections that are applied to the same input, one after the other: A for all of them in one product."""
+
+    def __init__(self, population: Population, names: Sequence[str]) -> None:
+        self.population, self.names, self.rank = population, list(names), population.rank
+        self.a = torch.cat([population.views(population.used, name)[0] for name in self.names], 2)
+        self.last: tuple[Tensor, Routing, Tensor] | None = None
+
+    def refresh(self) -> None:
+        for number, name in enumerate(self.names):
+            self.a[:, :, number * self.rank : (number + 1) * self.rank] = self.population.views(self.population.used, name)[0]
+
+    def low(self, x: Tensor, routing: Routing, number: int) -> Tensor:
+        """The input, by blocks, after A of one of them."""
+        if number == 0 or self.last is None or self.last[0] is not x or self.last[1] is not routing:
+            a = self.a[: routing.blocks] if routing.slots is None else self.a[routing.slots]
+            self.last = x, routing, torch.bmm(routing.gather(x), a)
+        low = self.last[2]
+        if number == len(self.names) - 1:
+            self.last = None
+        return low[:, :, number * self.rank : (number + 1) * self.rank]
 
 
 def _weights(layer: AdaptedLinear, routing: Routing) -> tuple[Tensor, Tensor]:
     if routing.slots is None:
-        return layer.used_a.detach(), layer.used_b.detach()
+        return layer.used_a.detach()[: routing.blocks], layer.used_b.detach()[: routing.blocks]
     return layer.used_a.detach()[routing.slots], layer.used_b.detach()[routing.slots]
 
 
@@ -210,8 +248,8 @@ class _Routed(torch.autograd.Function):
         d_a = torch.bmm(routing.gather(x).transpose(1, 2), d_low)
         # added here and not by autograd, which would want gradients in a layout of their own
         if routing.slots is None:
-            layer.grad_a.add_(d_a)
-            layer.grad_b.add_(d_b)
+            layer.grad_a[: routing.blocks].add_(d_a)
+            layer.grad_b[: routing.blocks].add_(d_b)
         else:
             layer.grad_a.index_add_(0, routing.slots, d_a.float())
             layer.grad_b.index_add_(0, routing.slots, d_b.float())
@@ -240,6 +278,19 @@ def _targets(base: Base, targets: Sequence[str]) -> Iterable[tuple[str, nn.Linea
         if target not in last_names:
             raise ConfigError(unknown("projection", target, last_names))
     return [(name, module) for name, module in found if not targets or name.rpartition(".")[2] in targets]
+
+
+_COMMON_INPUT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
+
+
+def _sisters(names: Sequence[str]) -> list[list[str]]:
+    """The names in groups that have their input in common."""
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for name in names:
+        parent, _, last = name.rpartition(".")
+        group = next((common for common in _COMMON_INPUT if last in common), (last,))
+        groups.setdefault((parent, *group), []).append(name)
+    return list(groups.values())
 
 
 def _replace(model: nn.Module, name: str, new: nn.Module) -> None:

@@ -1,0 +1,248 @@
+"""How fast the engine is, as ratios within one run: many members against one, against the bare base, against PEFT one adapter at a time.
+
+Every comparison runs the same rows with the same lengths, in turns, and takes the median of its rounds. Weights may be random: what is
+measured does not depend on them, since rows are ended by their limits and not by a stop token.
+"""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from random import Random
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
+
+from redqueen.engine import Row, Sampling, TrainRow, TrainSettings
+from redqueen.engine.config import EngineConfig
+from redqueen.engine.torch_engine import TorchEngine
+from redqueen.errors import ConfigError
+from redqueen.model.base import Base, load_base, pick_device
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "0.5b": {"hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2},
+    "1.5b": {"hidden_size": 1536, "intermediate_size": 8960, "num_hidden_layers": 28, "num_attention_heads": 12, "num_key_value_heads": 2},
+    "7b": {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4},
+}
+"""Qwen2.5's sizes, made up with random weights: speed needs no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    members: int
+    prompts: int
+    """For all members together."""
+    attempts: int
+    prompt_tokens: int
+    shortest: int
+    longest: int
+    """Tokens of a completion: spread so that most are short, as answers are."""
+    rounds: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineBench:
+    model: str
+    device: str
+    workload: Workload
+    generate_8_over_1: float
+    train_8_over_1: float
+    step_8_over_1: float
+    generate_over_base: float
+    peft_generate_over_ours: float | None
+    peft_train_over_ours: float | None
+    tokens_per_s: float
+    train_tokens_per_s: float
+    idle_frac: float
+    padding_frac: float
+    shared_frac: float
+    logprob_gap: float
+    peak_gb: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+Say = Callable[[str], None]
+
+
+def bench_engine(name: str, device: str, config: EngineConfig, workload: Workload, with_peft: bool, say: Say) -> EngineBench:
+    where = pick_device(device)
+    base = _base(name, where)
+    engine = TorchEngine(base, workload.members, config)
+    for slot in range(workload.members):  # not the base: B is no longer zero
+        engine.write(slot, {key: (a, torch.randn_like(b) * 0.01) for key, (a, b) in engine.read(slot).items()}, reset_optimizer=True)
+    bare = TorchEngine(base, 0, config)
+    many, one = _rows(workload, workload.members), _rows(workload, 1)
+    sampling = Sampling(1.0)
+    if where.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    say(f"generate: {len(many)} rows")
+    generated = _rounds(
+        workload.rounds,
+        where,
+        many=lambda: engine.generate(many, sampling),
+        one=lambda: engine.generate(one, sampling),
+        bare=lambda: bare.generate(one, sampling),
+    )
+    found = engine.generate(many, sampling)
+    tokens = sum(len(completion.tokens) for completion in found)
+    assert engine.generated is not None
+    idle = engine.generated.idle_frac
+    learned = [TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs) for row, done in zip(many, found, strict=True)]
+    learned_by_one = [TrainRow(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned]
+    stats = engine.train(learned, TrainSettings(learning_rate=1e-6))
+    say(f"train: {sum(len(row.completion) for row in learned)} tokens")
+    trained = _rounds(
+        workload.rounds,
+        where,
+        many=lambda: engine.train(learned, TrainSettings(learning_rate=1e-6)),
+        one=lambda: engine.train(learned_by_one, TrainSettings(learning_rate=1e-6)),
+    )
+    peak = torch.cuda.max_memory_allocated() / 1e9 if where.type == "cuda" else None
+    peft_generated = peft_trained = None
+    if with_peft:
+        say("PEFT, one adapter at a time")
+        peft_generated, peft_trained = _peft(name, where, config, workload, many, learned)
+    ours, ours_training = statistics.median(generated["many"]), statistics.median(trained["many"])
+    return EngineBench(
+        model=name,
+        device=torch.cuda.get_device_name() if where.type == "cuda" else f"CPU, {torch.get_num_threads()} threads",
+        workload=workload,
+        generate_8_over_1=_ratio(generated["many"], generated["one"]),
+        train_8_over_1=_ratio(trained["many"], trained["one"]),
+        step_8_over_1=_ratio(
+            [a + b for a, b in zip(generated["many"], trained["many"], strict=True)],
+            [a + b for a, b in zip(generated["one"], trained["one"], strict=True)],
+        ),
+        generate_over_base=_ratio(generated["bare"], generated["many"]),
+        peft_generate_over_ours=None if peft_generated is None else round(peft_generated / ours, 3),
+        peft_train_over_ours=None if peft_trained is None else round(peft_trained / ours_training, 3),
+        tokens_per_s=round(tokens / ours, 1),
+        train_tokens_per_s=round(stats.tokens / ours_training, 1),
+        idle_frac=round(idle, 4),
+        padding_frac=round(stats.padding_frac, 4),
+        shared_frac=round(stats.shared_frac, 4),
+        logprob_gap=max(member.logprob_gap for member in stats.members.values()),
+        peak_gb=None if peak is None else round(peak, 2),
+    )
+
+
+def _base(name: str, where: torch.device) -> Base:
+    if name not in SHAPES:
+        return load_base(name, device=str(where))
+    torch.manual_seed(0)
+    config = transformers.Qwen2Config(**SHAPES[name], vocab_size=151_936, max_position_embeddings=32_768, tie_word_embeddings=name != "7b")
+    with where:
+        torch.set_default_dtype(torch.bfloat16 if where.type == "cuda" else torch.float32)
+        try:
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        finally:
+            torch.set_default_dtype(torch.float32)
+    return Base(name, model.requires_grad_(False).eval(), load_base("pawn", device="cpu").tokenizer)
+
+
+def _rows(workload: Workload, members: int) -> list[Row]:
+    """The same rows whatever the number of members; only who writes them differs."""
+    draw = Random(0)
+    rows = []
+    for number in range(workload.prompts):
+        prompt = tuple(draw.randrange(3, 500) for _ in range(workload.prompt_tokens))
+        for _ in range(workload.attempts):
+            limit = workload.shortest + int((workload.longest - workload.shortest) * draw.random() ** 2)
+            rows.append(Row(prompt, limit, number % members, draw.getrandbits(64)))
+    return rows
+
+
+def _rounds(rounds: int, where: torch.device, **ways: Callable[[], object]) -> dict[str, list[float]]:
+    """Seconds of every way, in turns, after one round that does not count."""
+    found: dict[str, list[float]] = {name: [] for name in ways}
+    for turn in range(rounds + 1):
+        for name, way in ways.items():
+            seconds = _timed(way, where)
+            if turn:
+                found[name].append(seconds)
+    return found
+
+
+def _timed(way: Callable[[], object], where: torch.device) -> float:
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    way()
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started
+
+
+def _ratio(some: list[float], others: list[float]) -> float:
+    return round(statistics.median(a / b for a, b in zip(some, others, strict=True)), 3)
+
+
+# the other way
+
+
+def _peft(name: str, where: torch.device, config: EngineConfig, workload: Workload, rows: list[Row], learned: list[TrainRow]) -> tuple[float, float]:
+    """Seconds for the same rows, each member's by itself: `generate()` of all its rows, then one training step."""
+    try:
+        import peft
+    except ImportError as error:
+        raise ConfigError("the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft") from error
+    targets = list(config.targets) or "all-linear"
+    settings = peft.LoraConfig(r=config.rank, lora_alpha=int(config.alpha), target_modules=targets, task_type="CAUSAL_LM")
+    model: Any = peft.get_peft_model(_base(name, where).model, settings, adapter_name="0")
+    for slot in range(1, workload.members):
+        model.add_adapter(str(slot), settings)
+    generate = [_peft_round(lambda slot: _peft_generate(model, slot, rows, where), workload.members, where) for _ in range(2)]
+    optimizers = []
+    for slot in range(workload.members):
+        model.set_adapter(str(slot))
+        optimizers.append(torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=1e-6))
+
+    def learn(rows_each: int) -> float:
+        return _peft_round(lambda slot: _peft_train(model, slot, learned, optimizers, where, rows_each), workload.members, where)
+
+    micro = {rows_each: learn(rows_each) for rows_each in (8, 32)}
+    best = min(micro, key=micro.__getitem__)
+    return min(generate), min(learn(best), micro[best])
+
+
+def _peft_round(way: Callable[[int], None], members: int, where: torch.device) -> float:
+    return sum(_timed(lambda slot=slot: way(slot), where) for slot in range(members))  # type: ignore[misc]
+
+
+def _peft_generate(model: Any, slot: int, rows: list[Row], where: torch.device) -> None:
+    mine = [row for row in rows if row.slot == slot]
+    model.set_adapter(str(slot))
+    ids = torch.tensor([row.prompt for row in mine], device=where)
+    with torch.inference_mode():
+        model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            do_sample=True,
+            max_new_tokens=max(row.max_tokens for row in mine),
+            eos_token_id=None,
+            pad_token_id=0,
+        )
+
+
+def _peft_train(model: Any, slot: int, rows: list[TrainRow], optimizers: list[Any], where: torch.device, rows_each: int) -> None:
+    mine = sorted((row for row in rows if row.slot == slot), key=lambda row: len(row.completion))
+    model.set_adapter(str(slot))
+    total = sum(len(row.completion) for row in mine)
+    for start in range(0, len(mine), rows_each):
+        part = mine[start : start + rows_each]
+        length = max(len(row.prompt) + len(row.completion) for row in part)
+        ids = torch.zeros(len(part), length, dtype=torch.long)
+        weights = torch.zeros(len(part), length)
+        for number, row in enumerate(part):
+            ids[number, : len(row.prompt) + len(row.completion)] = torch.tensor(row.prompt + row.completion)
+            weights[number, len(row.prompt) : len(row.prompt) + len(row.completion)] = 1 / total
+        ids, weights = ids.to(where), weights.to(where)
+        logits = model(input_ids=ids).logits[:, :-1]
+        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
+        (losses * weights[:, 1:].flatten()).sum().backward()
+    optimizers[slot].step()
+    optimizers[slot].zero_grad(set_to_none=True)
