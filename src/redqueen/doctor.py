@@ -13,14 +13,14 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen import __version__
-from redqueen.errors import SandboxError
+from redqueen.errors import DataError, SandboxError
 
 BENCHMARKS = (
     "aime24.jsonl", "aime25.jsonl", "amc23.jsonl", "cruxeval.jsonl", "gsm8k_test.jsonl", "humaneval.jsonl", "humaneval_plus.jsonl.gz",
     "humaneval_plus_mini.jsonl.gz",
     "livecodebench_v1_public.jsonl", "math500.jsonl", "mbpp.jsonl", "mbpp_plus.jsonl.gz", "minerva_math.jsonl", "olympiadbench.jsonl.gz",
 )  # fmt: skip
-EXTRAS = ("transformers", "peft", "gguf", "datasets", "vllm", "ray")
+EXTRAS = ("peft", "gguf", "datasets", "vllm", "ray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Report:
 
 
 def examine() -> Report:
-    return Report((*_python(), *_torch(), *_sandbox(), *_data(), *_extras()))
+    return Report((*_python(), *_torch(), *_pawn(), *_sandbox(), *_data(), *_extras()))
 
 
 def _python() -> list[Finding]:
@@ -62,6 +62,8 @@ def _torch() -> list[Finding]:
     import torch
 
     found = [Finding("torch", "torch", True, torch.__version__)]
+    for name in ("transformers", "tokenizers"):
+        found.append(_installed("torch", name, "not installed; `make setup` installs it"))
     if torch.cuda.is_available():
         for index in range(torch.cuda.device_count()):
             properties = torch.cuda.get_device_properties(index)
@@ -69,6 +71,20 @@ def _torch() -> list[Finding]:
     else:
         found.append(Finding("torch", "gpu", False, "none that torch can use; the CPU will do for small models"))
     return found
+
+
+def _pawn() -> list[Finding]:
+    """The base and the suites that ship with the package."""
+    from redqueen.pawn.heldout import FOLDER, load_suite
+
+    weights = FOLDER.parent / "weights"
+    try:
+        record = json.loads((weights / "pretraining.json").read_text())
+        whole = (weights / "model.safetensors").stat().st_size > record["parameters"]
+        found = [Finding("base", "pawn", whole, f"{record['parameters'] / 1e6:.1f}M parameters, {record['tokens'] / 1e6:.0f}M tokens")]
+        return [*found, Finding("base", "suites", True, f"{len(load_suite('heldout'))} held-out problems, checksum right")]
+    except (OSError, ValueError, DataError) as error:
+        return [Finding("base", "pawn", False, f"{error}; install the package again")]
 
 
 def _sandbox() -> list[Finding]:
@@ -95,13 +111,14 @@ def _data() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    found = []
-    for name in EXTRAS:
-        try:
-            found.append(Finding("extras", name, True, importlib.metadata.version(name)))
-        except importlib.metadata.PackageNotFoundError:
-            found.append(Finding("extras", name, False, "not installed (optional)"))
-    return found
+    return [_installed("extras", name, "not installed (optional)") for name in EXTRAS]
+
+
+def _installed(topic: str, name: str, otherwise: str) -> Finding:
+    try:
+        return Finding(topic, name, True, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding(topic, name, False, otherwise)
 
 
 def show(report: Report, as_json: bool) -> None:

@@ -23,7 +23,7 @@ def write_lines(path: Path, *items: object) -> Path:
 
 def test_help_names_every_command() -> None:
     out = redqueen("--help").stdout
-    assert all(name in out for name in ("doctor", "config", "verify", "sandbox", "bench"))
+    assert all(name in out for name in ("doctor", "config", "verify", "eval", "pawn", "sandbox", "bench"))
     assert redqueen("--version").stdout.count(".") == 2
 
 
@@ -120,6 +120,8 @@ def test_doctor_says_what_this_machine_can_do(tmp_path: Path) -> None:
     assert found["sandbox", "self-test"]["ok"]
     assert found["data", "benchmarks"]["detail"].startswith("1 of ")
     assert found["torch", "torch"]["ok"]
+    assert found["base", "pawn"]["ok"]
+    assert found["base", "suites"]["detail"].startswith("2400 ")
 
 
 def test_bench_sandbox_gives_rates_and_ratios_in_one_run() -> None:
