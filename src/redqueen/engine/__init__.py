@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import redqueen.threads  # noqa: F401
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
