@@ -1,6 +1,5 @@
 """The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -204,8 +203,6 @@ def main() -> None:
     """The entry point: errors a user can cause are messages, not tracebacks."""
     from redqueen.errors import RedQueenError
 
-    # torch's threads sleep while they wait and do not spin: a fifth slower on idle cores, five times faster on busy ones
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         app()
     except RedQueenError as error:
