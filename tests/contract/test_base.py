@@ -56,7 +56,6 @@ def test_a_model_of_every_family_loads_and_continues_a_prompt(family: str, tmp_p
     assert_continues(base)
 
 
-@pytest.mark.xfail(reason="the engine looks beyond the window of local attention when it decodes", strict=True)
 @pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "mistral"])
 def test_a_model_that_looks_back_only_so_far_continues_a_longer_prompt(family: str, tmp_path: Path) -> None:
     assert_continues(load_base(str(tiny(family, tmp_path, sliding_window=8)), device="cpu"))

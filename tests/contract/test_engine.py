@@ -38,7 +38,9 @@ def tokenizer() -> Any:
 
 
 def tiny_model(family: str) -> Any:
+    """A random model; those with local attention look back six tokens, so that it matters."""
     torch.manual_seed(0)
+    window = {"sliding_window": 6} if family in ("gemma2", "gemma3_text", "mistral") else {}
     config = FAMILIES[family](
         vocab_size=VOCABULARY,
         hidden_size=32,
@@ -51,6 +53,7 @@ def tiny_model(family: str) -> Any:
         pad_token_id=0,
         bos_token_id=1,
         eos_token_id=2,
+        **window,
     )
     model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager" if family == "gemma2" else "sdpa").float().eval()
     for parameter in model.parameters():  # far from any symmetry

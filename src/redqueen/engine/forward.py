@@ -22,6 +22,8 @@ class Forward:
         self.head: Any = base.model.get_output_embeddings()
         self.softcap: float | None = getattr(self.config, "final_logit_softcapping", None)
         self.eager = base.model.config._attn_implementation == "eager"
+        self.window: int | None = getattr(self.config, "sliding_window", None)
+        """How far back layers with local attention look."""
         self.layer_types = sorted(set(getattr(self.config, "layer_types", None) or []))
 
     def routing(self, slots: Sequence[int]) -> Routing | None:
@@ -34,13 +36,14 @@ class Forward:
 
     def tokens(self, tokens: Tensor, positions: Tensor, cache: Lanes, window: int, routing: Routing | None) -> Tensor:
         """Logits after one more token in every lane."""
-        seen = torch.arange(window, device=tokens.device) <= positions[:, None]
-        hidden = self._run(tokens[:, None], positions[:, None], seen[:, None, None, :], cache, routing)
+        back = (positions[:, None] - torch.arange(window, device=tokens.device))[:, None, None, :]
+        hidden = self._run(tokens[:, None], positions[:, None], self._masks(back >= 0, back), cache, routing)
         return self.logits(hidden[:, 0])
 
     def sequences(self, ids: Tensor, positions: Tensor, mask: Tensor | None, routing: Routing | None) -> Tensor:
-        """Hidden states of whole sequences."""
-        return self._run(ids, positions, mask, None, routing)
+        """Hidden states of whole sequences. The mask says what a token sees; without one, all that stands before it."""
+        back = (positions[:, :, None] - positions[:, None, :])[:, None]
+        return self._run(ids, positions, None if mask is None else self._masks(mask, back), None, routing)
 
     def logits(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.head(hidden)
@@ -60,11 +63,17 @@ class Forward:
                 low = middle + 1
         return low
 
-    def _run(self, ids: Tensor, positions: Tensor | None, mask: Tensor | None, cache: Any, routing: Routing | None) -> Tensor:
-        if mask is not None and self.eager:  # plain attention adds its mask
-            mask = torch.zeros_like(mask, dtype=self.base.dtype).masked_fill(~mask, torch.finfo(self.base.dtype).min)
-        # models with several kinds of attention take a mask for each
-        masks: Any = dict.fromkeys(self.layer_types, mask) if mask is not None and len(self.layer_types) > 1 else mask
+    def _masks(self, seen: Tensor, back: Tensor) -> Any:
+        """The mask in the form that the model takes: `back` says how far each place lies behind, for layers that look only so far."""
+        near = seen if self.window is None else seen & (back < self.window)
+        if self.eager:  # plain attention adds its mask
+            seen, near = (torch.zeros_like(mask, dtype=self.base.dtype).masked_fill(~mask, torch.finfo(self.base.dtype).min) for mask in (seen, near))
+        if not self.layer_types:  # all layers are alike
+            return near
+        by_kind = {kind: near if kind == "sliding_attention" else seen for kind in self.layer_types}
+        return by_kind if len(by_kind) > 1 else by_kind[self.layer_types[0]]
+
+    def _run(self, ids: Tensor, positions: Tensor | None, masks: Any, cache: Any, routing: Routing | None) -> Tensor:
         arguments = {"input_ids": ids, "attention_mask": masks, "position_ids": positions, "past_key_values": cache, "use_cache": cache is not None}
         if self.population is None:
             return self.backbone(**arguments).last_hidden_state  # type: ignore[no-any-return]

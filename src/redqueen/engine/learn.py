@@ -228,7 +228,7 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
     length = -(-max(sequence.size for sequence in sequences) // 8) * 8  # attention kernels want multiples of eight
     count = len(sequences)
     ids = torch.zeros(count, length, dtype=torch.long)
-    positions = torch.zeros(count, length, dtype=torch.long)
+    positions = torch.arange(length).repeat(count, 1)
     segment = torch.full((count, length), -1, dtype=torch.long)
     """0 for the prompt, then the number of the completion; -1 for padding."""
     where: list[int] = []
@@ -239,7 +239,6 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
     for number, sequence in enumerate(sequences):
         prompt = len(sequence.prompt)
         ids[number, :prompt] = torch.tensor(sequence.prompt)
-        positions[number, :prompt] = torch.arange(prompt)
         segment[number, :prompt] = 0
         start = prompt
         for turn, row in enumerate(sequence.rows, 1):
