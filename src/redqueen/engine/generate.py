@@ -19,6 +19,8 @@ from redqueen.engine.chance import draw
 from redqueen.engine.forward import Forward
 from redqueen.errors import ConfigError
 
+_FEW_LANES = 64
+"""So few lanes cost about as much as fewer."""
 _WINDOW = 64
 """Attention looks at so many places more at a time."""
 
@@ -217,7 +219,7 @@ class Generator:
         """These lanes, with some free ones where that makes as many for each slot: even blocks are served faster than uneven ones."""
         by_slot = {slot: [lane for lane in used if self.lane_slots[lane] == slot] for slot in self.slots}
         most = max(map(len, by_slot.values()))
-        if most * len(self.slots) > 1.3 * len(used):
+        if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
             return used
         for slot, lanes in by_slot.items():
             free = (lane for lane, row in enumerate(self.lane_rows) if row is None and self.lane_slots[lane] == slot)
