@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from redqueen.engine import Row, Sampling
-from redqueen.engine.plain import complete
+from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.model.base import FAMILIES, PAWN, Base, load_base
 from redqueen.tasks.prompts import Prompt
@@ -64,7 +64,7 @@ def test_a_model_that_looks_back_only_so_far_continues_a_longer_prompt(family: s
 def assert_continues(base: Base) -> None:
     """Greedy, in a batch of a longer and a shorter prompt, as the model does when it reads the whole text at once."""
     prompts = [tuple(base.encode(PROMPT)), tuple(base.encode(PROMPT))[-7:]]
-    found = complete(base, [Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0))
+    found = TorchEngine(base).generate([Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0))
     for prompt, completion in zip(prompts, found, strict=True):
         likeliest = base.model(input_ids=torch.tensor([prompt + completion.tokens])).logits[0].argmax(-1).tolist()
         assert completion.tokens == tuple(likeliest[len(prompt) - 1 : -1])

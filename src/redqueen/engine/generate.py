@@ -102,7 +102,7 @@ class Generator:
     def _admit(self) -> None:
         """Fill free lanes with waiting rows, a group of one prompt at a time, when enough are free to be worth a pass."""
         free = [lane for lane, row in enumerate(self.lane_rows) if row is None]
-        if not any(self.waiting.values()) or (len(free) < len(self.lane_rows) / 8 and len(free) < len(self.lane_rows)):
+        if not any(self.waiting.values()) or len(free) < len(self.lane_rows) / 8:
             return
         entering: list[tuple[Group, list[int]]] = []
         for slot in self.slots:

@@ -54,6 +54,10 @@ class Routing:
             row += count
         return Routing(chosen, len(order), torch.tensor(index, device=device), torch.tensor(places, device=device))
 
+    def of_blocks(self, matrix: Tensor) -> Tensor:
+        """What each block needs of a tensor that has a place for every slot."""
+        return matrix[: self.blocks] if self.slots is None else matrix[self.slots]
+
     def gather(self, x: Tensor) -> Tensor:
         """[rows, tokens, n] as [blocks, rows * tokens, n]."""
         if self.index is not None:
@@ -172,13 +176,13 @@ class AdaptedLinear(nn.Module):
             return nn.functional.linear(x, self.linear.weight, self.linear.bias)
         if torch.is_grad_enabled():
             return _Routed.apply(x, self.a, self.b, self, routing, population.scale)  # type: ignore[no-any-return, no-untyped-call]
-        return self._sampled(x, routing, population.scale)
+        # without a backward pass A is applied once for all projections with this input
+        return self.value(x, self.sisters.low(x, routing, self.number), routing, population.scale)
 
-    def _sampled(self, x: Tensor, routing: Routing, scale: float) -> Tensor:
-        """Without a backward pass: A is applied once for all projections with this input."""
+    def value(self, x: Tensor, low: Tensor, routing: Routing, scale: float) -> Tensor:
+        """The base's value, and what B makes of the input after A."""
         plain = nn.functional.linear(x, self.linear.weight, self.linear.bias)
-        low = self.sisters.low(x, routing, self.number)
-        b = self.used_b[: routing.blocks] if routing.slots is None else self.used_b[routing.slots]
+        b = routing.of_blocks(self.used_b)
         if routing.index is None:
             return torch.baddbmm(plain.view(routing.blocks, -1, plain.shape[-1]), low, b, alpha=scale).view_as(plain)
         return plain.add_(routing.scatter(torch.bmm(low, b), x.shape[1]), alpha=scale)
@@ -199,29 +203,11 @@ class _Sisters:
     def low(self, x: Tensor, routing: Routing, number: int) -> Tensor:
         """The input, by blocks, after A of one of them."""
         if number == 0 or self.last is None or self.last[0] is not x or self.last[1] is not routing:
-            a = self.a[: routing.blocks] if routing.slots is None else self.a[routing.slots]
-            self.last = x, routing, torch.bmm(routing.gather(x), a)
+            self.last = x, routing, torch.bmm(routing.gather(x), routing.of_blocks(self.a))
         low = self.last[2]
         if number == len(self.names) - 1:
             self.last = None
         return low[:, :, number * self.rank : (number + 1) * self.rank]
-
-
-def _weights(layer: AdaptedLinear, routing: Routing) -> tuple[Tensor, Tensor]:
-    if routing.slots is None:
-        return layer.used_a.detach()[: routing.blocks], layer.used_b.detach()[: routing.blocks]
-    return layer.used_a.detach()[routing.slots], layer.used_b.detach()[routing.slots]
-
-
-def _adapted(x: Tensor, layer: AdaptedLinear, routing: Routing, scale: float) -> tuple[Tensor, Tensor, Tensor]:
-    """The layer's value, its input by blocks, and that input after A."""
-    a, b = _weights(layer, routing)
-    plain = nn.functional.linear(x, layer.linear.weight, layer.linear.bias)
-    blocks = routing.gather(x)
-    low = torch.bmm(blocks, a)
-    if routing.index is None:
-        return torch.baddbmm(plain.view(routing.blocks, -1, plain.shape[-1]), low, b, alpha=scale).view_as(plain), blocks, low
-    return plain + routing.scatter(torch.bmm(low, b), x.shape[1]) * scale, blocks, low
 
 
 class _Routed(torch.autograd.Function):
@@ -229,17 +215,17 @@ class _Routed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, a: Tensor, b: Tensor, layer: AdaptedLinear, routing: Routing, scale: float) -> Tensor:
-        y, _, low = _adapted(x, layer, routing, scale)
+        low = torch.bmm(routing.gather(x), routing.of_blocks(layer.used_a))
         ctx.save_for_backward(x, low)
         ctx.layer, ctx.routing, ctx.scale = layer, routing, scale
-        return y
+        return layer.value(x, low, routing, scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (dy,) = grads
         x, low = ctx.saved_tensors
         layer, routing, scale = ctx.layer, ctx.routing, ctx.scale
-        a, b = _weights(layer, routing)
+        a, b = routing.of_blocks(layer.used_a), routing.of_blocks(layer.used_b)
         dy_blocks = routing.gather(dy)
         if routing.index is not None:
             dy_blocks = dy_blocks * _real(routing, x.shape[1], dy.dtype)

@@ -75,16 +75,20 @@ _ANSWERS: dict[str, Callable[[Program, int], list[Block]]] = {
 }
 
 
+def proposed_blocks(kind: str, program: Program) -> list[Block]:
+    """What a teacher writes who proposes this program; for induction, its inputs."""
+    if kind == "code_f":
+        return [("message", program.hint), *(("input", given) for given in program.inputs)]
+    return [("program", program.text), ("input", program.inputs[0])]
+
+
 def proposing(kind: str, program: Program, references: Sequence[Program]) -> str:
     """Reference problems, as many as are not too long together, and a new one."""
+    shown: list[Problem] = []
     if kind == "code_f":
-        asked = KINDS[kind].ask_proposal([problem_of("code_o", program)])
-        blocks = [("message", program.hint), *(("input", given) for given in program.inputs)]
+        shown.append(problem_of("code_o", program))
     else:
-        shown: list[Problem] = []
         for reference in references:
             if sum(len(problem.program) + 60 for problem in shown) + len(reference.text) <= _REFERENCE_CHARS:
                 shown.append(problem_of("code_o", reference))
-        asked = KINDS[kind].ask_proposal(shown)
-        blocks = [("program", program.text), ("input", program.inputs[0])]
-    return _PACK.render(asked).text + write_blocks(blocks)
+    return _PACK.render(KINDS[kind].ask_proposal(shown)).text + write_blocks(proposed_blocks(kind, program))

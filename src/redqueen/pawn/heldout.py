@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.errors import DataError, unknown
-from redqueen.pawn.documents import problem_of
+from redqueen.pawn.documents import problem_of, proposed_blocks
 from redqueen.pawn.programs import Program, draw_program, program_key
 from redqueen.program.canonical import canonical_program
 from redqueen.program.complexity import measure
@@ -130,10 +130,8 @@ def _verified(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Prob
     """The programs as problems, by the same path that a teacher's proposal takes."""
     proposals = []
     for program in programs:
-        given = [("input", text) for text in (program.inputs if kind == "code_f" else program.inputs[:1])]
-        blocks = [("message", program.hint), *given] if kind == "code_f" else [("program", program.text), *given]
         references = (problem_of("code_o", program),) if kind == "code_f" else ()
-        proposals.append(Proposal(kind, write_blocks(blocks), references))
+        proposals.append(Proposal(kind, write_blocks(proposed_blocks(kind, program)), references))
     verdicts = verify(proposals, dict(KINDS), CompactPack(), sandbox, VerifyConfig())
     problems = []
     for program, verdict in zip(programs, verdicts, strict=True):

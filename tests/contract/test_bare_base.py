@@ -3,7 +3,7 @@
 import pytest
 
 from redqueen.engine import Row, Sampling
-from redqueen.engine.plain import complete
+from redqueen.engine.torch_engine import TorchEngine
 from redqueen.model.base import Base
 from redqueen.pawn.heldout import load_suite
 from redqueen.solve import answer_prompt
@@ -24,16 +24,16 @@ def greedy(pawn: Base, *stop_texts: str) -> Sampling:
 
 def test_a_greedy_completion_is_the_same_alone_and_among_others(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
     rows = [Row(prompt, max_tokens=40) for prompt in prompts]
-    among_others = complete(pawn, rows, greedy(pawn))
-    assert [complete(pawn, [row], greedy(pawn))[0].tokens for row in rows] == [completion.tokens for completion in among_others]
-    backwards = complete(pawn, rows[::-1], greedy(pawn))
+    among_others = TorchEngine(pawn).generate(rows, greedy(pawn))
+    assert [TorchEngine(pawn).generate([row], greedy(pawn))[0].tokens for row in rows] == [completion.tokens for completion in among_others]
+    backwards = TorchEngine(pawn).generate(rows[::-1], greedy(pawn))
     assert [completion.tokens for completion in backwards[::-1]] == [completion.tokens for completion in among_others]
 
 
 def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
     rows = [Row(prompt, max_tokens=4 + 12 * number) for number, prompt in enumerate(prompts)]
     stops = pawn.stops(())[0]
-    found = complete(pawn, rows, greedy(pawn))
+    found = TorchEngine(pawn).generate(rows, greedy(pawn))
     for row, completion in zip(rows, found, strict=True):
         assert not stops & set(completion.tokens[:-1])
         if completion.ended == "stop":
@@ -46,15 +46,15 @@ def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(pawn: Base, prompts:
 
 def test_without_stops_every_row_writes_to_its_limit(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
     rows = [Row(prompt, max_tokens=1 + number) for number, prompt in enumerate(prompts)]
-    assert [len(completion.tokens) for completion in complete(pawn, rows, Sampling(temperature=0))] == [row.max_tokens for row in rows]
+    assert [len(completion.tokens) for completion in TorchEngine(pawn).generate(rows, Sampling(temperature=0))] == [row.max_tokens for row in rows]
 
 
 def test_a_row_ends_where_it_has_written_a_stop_text(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
     rows = [Row(prompt, max_tokens=40) for prompt in prompts]
     text = ">>output\n"  # two tokens
     assert pawn.stops([text])[1] == (text,)
-    plain = [pawn.decode(list(completion.tokens)) for completion in complete(pawn, rows, greedy(pawn))]
-    stopped = complete(pawn, rows, greedy(pawn, text))
+    plain = [pawn.decode(list(completion.tokens)) for completion in TorchEngine(pawn).generate(rows, greedy(pawn))]
+    stopped = TorchEngine(pawn).generate(rows, greedy(pawn, text))
     assert any(text in whole for whole in plain)
     for whole, completion in zip(plain, stopped, strict=True):
         before, found, _ = whole.partition(text)
@@ -66,9 +66,9 @@ def test_a_row_ends_where_it_has_written_a_stop_text(pawn: Base, prompts: list[t
 
 def test_progress_counts_every_row_once(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
     told: list[int] = []
-    complete(pawn, [Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), told.append)
+    TorchEngine(pawn).generate([Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), told.append)
     assert sum(told) == len(prompts)
 
 
 def test_no_rows_give_no_completions(pawn: Base) -> None:
-    assert complete(pawn, [], Sampling()) == []
+    assert TorchEngine(pawn).generate([], Sampling()) == []
