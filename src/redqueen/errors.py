@@ -20,6 +20,10 @@ class DataError(RedQueenError):
     """An input file that is missing or malformed."""
 
 
+class StorageError(RedQueenError):
+    """The disk is full or fails: what was whole before is whole still."""
+
+
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
     """A message for a name that is none of the choices, with the nearest one."""
     known = sorted(choices)

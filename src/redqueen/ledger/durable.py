@@ -1,0 +1,59 @@
+"""Files and folders that are still there after a power cut: written to the disk, not to its cache."""
+
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+_BLOCK = 1 << 20
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's list of names, is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+        if hasattr(os, "posix_fadvise"):  # so that reading it back asks the disk, not the page cache
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder and those above it, each written down in the one that holds it."""
+    if folder.is_dir():
+        return
+    make_folder(folder.parent)
+    folder.mkdir(exist_ok=True)
+    sync(folder.parent)
+
+
+def sync_tree(folder: Path) -> None:
+    """Sync every file and folder below, and the folder itself last."""
+    for path in [*walk(folder), folder]:
+        sync(path)
+
+
+def walk(folder: Path) -> Iterator[Path]:
+    """Everything below a folder, sorted, what a folder holds before the folder."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir():
+            yield from walk(path)
+        yield path
+
+
+def checksum(path: Path) -> str:
+    """The sha256 of a file, in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def remove_tree(folder: Path) -> None:
+    """Remove what no longer counts; whatever is left is swept another time."""
+    shutil.rmtree(folder, ignore_errors=True)
