@@ -1,0 +1,44 @@
+"""The runs below a folder, each in a few words."""
+
+import contextlib
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from redqueen.errors import RedQueenError
+from redqueen.ledger.lock import is_held
+from redqueen.ledger.store import FILE, about_of, last_step, reader
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a list of runs shows of one. Where the ledger cannot be read, only `folder`, `active` and `problem` mean something."""
+
+    folder: Path
+    active: bool
+    """Whether a process is at it now."""
+    steps_done: int = 0
+    steps_wanted: int | None = None
+    base: str = ""
+    created: str = ""
+    problem: str = ""
+    """Why the ledger cannot be read; empty where it can."""
+
+
+def list_runs(root: Path) -> list[RunSummary]:
+    """The runs in the folders of `root`, or `root` itself if it is one; the oldest first."""
+    folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
+    runs = [_summary(folder) for folder in folders if (folder / FILE).is_file()]
+    return sorted(runs, key=lambda run: run.created)
+
+
+def _summary(folder: Path) -> RunSummary:
+    active = is_held(folder)
+    try:
+        with contextlib.closing(reader(folder)) as connection:
+            about = about_of(connection)
+            done = max(last_step(connection), 0)
+    except (RedQueenError, sqlite3.Error) as error:
+        return RunSummary(folder, active, problem=str(error))
+    wanted = about.get("steps", "")
+    return RunSummary(folder, active, done, int(wanted) if wanted.isdecimal() else None, about.get("base", ""), about.get("created", ""))
