@@ -12,7 +12,7 @@ FILE = "run.sqlite"
 
 _BUSY_S = 60.0  # nothing holds a ledger this long; who opens it first after a kill may, for a moment
 _FOREIGN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)  # no such table, no database at all
-_NO_LOG = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+_NO_LOG = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)  # a folder without rights, a full disk
 
 
 def open_to_write(folder: Path) -> sqlite3.Connection:
@@ -31,10 +31,15 @@ def open_to_read(folder: Path) -> sqlite3.Connection:
         try:
             return _checked(folder, "mode=ro")
         except sqlite3.OperationalError as error:
-            # SQLite wants a log beside the file. In a folder that cannot be written, with no log there, nobody writes: the file can be read alone.
-            if _kind(error) not in _NO_LOG or (folder / f"{FILE}-wal").exists():
+            # SQLite wants a log beside the file. Where it can make none and none is there, nobody writes: the file can be read alone.
+            if _kind(error) not in _NO_LOG or _has_log(folder):
                 raise
             return _checked(folder, "immutable=1")
+
+
+def _has_log(folder: Path) -> bool:
+    log = folder / f"{FILE}-wal"
+    return log.exists() and log.stat().st_size > 0
 
 
 def make_durable(connection: sqlite3.Connection) -> None:
@@ -78,7 +83,9 @@ def _said(folder: Path) -> Iterator[None]:
             raise ConfigError(f"{path} is no ledger of a run: {error}. Name a folder that `redqueen run` made.") from error
         if _kind(error) == sqlite3.SQLITE_CORRUPT:
             raise _damaged(folder, str(error)) from error
-        raise StorageError(f"{path} cannot be opened: {error}. Nothing was changed; look at the disk and at the rights on the folder.") from error
+        raise StorageError(
+            f"{path} cannot be opened: {error}. It was not changed; look at the space on the disk and at the rights on the folder."
+        ) from error
 
 
 def _kind(error: sqlite3.Error) -> int | None:
