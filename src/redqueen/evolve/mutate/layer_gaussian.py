@@ -1,0 +1,29 @@
+"""M2, layer_gaussian: noise as `gaussian` makes it, in a random share of the projections; the others stay as they are. On the raw factors."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from redqueen.evolve.mutate.gaussian import noisy
+from redqueen.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from redqueen.evolve.draws import Draws
+    from redqueen.evolve.thin import Stack
+
+
+class LayerGaussian(OperatorSettings):
+    """PopuLoRA (arXiv 2605.16727)."""
+
+    type: Literal["layer_gaussian"] = "layer_gaussian"
+    eps: float = Field(default=0.1, ge=0)
+    """Spread of the noise, as a share of the tensor's own."""
+    frac: float = Field(default=0.33, ge=0, le=1)
+    """Share of the projections that get it, at least one."""
+
+
+def layer_gaussian(parent: "Stack", settings: LayerGaussian, draws: "Draws") -> "Stack":
+    chosen = draws.chosen("layer_gaussian", settings.frac)
+    eps = parent.a.new_tensor([settings.eps if name in chosen else 0.0 for name in parent.names])[:, None, None]
+    return replace(parent, a=noisy(parent.a, eps, parent.names, draws), b=noisy(parent.b, eps, parent.names, draws))

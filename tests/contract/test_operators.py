@@ -1,0 +1,411 @@
+"""Every operator of the tables under one contract, and the linear algebra under them against plain float64."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+import torch
+from torch import Tensor
+
+from redqueen.errors import ConfigError
+from redqueen.evolve.cross import CROSSOVERS
+from redqueen.evolve.cross.copy_parent import CopyParent
+from redqueen.evolve.cross.dare import Dare
+from redqueen.evolve.cross.della import Della
+from redqueen.evolve.cross.extrapolate import Extrapolate
+from redqueen.evolve.cross.layerwise import Layerwise
+from redqueen.evolve.cross.linear import Linear
+from redqueen.evolve.cross.slerp import Slerp
+from redqueen.evolve.cross.svd_subspace import SvdSubspace
+from redqueen.evolve.cross.ties import Ties
+from redqueen.evolve.draws import Draws
+from redqueen.evolve.mutate import MUTATIONS, OutsideMutation
+from redqueen.evolve.mutate.component_mask import ComponentMask
+from redqueen.evolve.mutate.gaussian import Gaussian
+from redqueen.evolve.mutate.layer_gaussian import LayerGaussian
+from redqueen.evolve.mutate.neftune import Neftune
+from redqueen.evolve.mutate.rank_perturb import RankPerturb
+from redqueen.evolve.mutate.svd_jitter import SvdJitter
+from redqueen.evolve.operator import OperatorSettings
+from redqueen.evolve.step import breed
+from redqueen.evolve.thin import NEWBORN_SIZE, Span, Stack, stacks
+from redqueen.model.population import Adapter
+
+RANK = 4
+SHAPES = {"q": (24, 24), "k": (24, 8), "v": (24, 8), "up": (24, 40), "down": (40, 24)}
+OPERATORS = {**MUTATIONS, **CROSSOVERS}
+ZERO_STRENGTH: dict[str, OperatorSettings] = {
+    "svd_jitter": SvdJitter(eps=0, turn=0),
+    "layer_gaussian": LayerGaussian(eps=0),
+    "component_mask": ComponentMask(rho=0),
+    "gaussian": Gaussian(eps=0),
+    "neftune": Neftune(noise_alpha=0),
+    "rank_perturb": RankPerturb(components=0),
+    "dare": Dare(drop=0, share=0),
+    "layerwise": Layerwise(share=0),
+    "svd_subspace": SvdSubspace(leading=RANK),
+    "extrapolate": Extrapolate(eta_low=1, eta_high=1),
+    "linear": Linear(share=0),
+    "slerp": Slerp(share=0),
+    "copy_parent": CopyParent(),
+}
+"""Settings at which the child is its first parent. ties and della have none: votes always count."""
+ITSELF: list[OperatorSettings] = [
+    Layerwise(),
+    SvdSubspace(),
+    Extrapolate(),
+    Linear(),
+    Slerp(),
+    CopyParent(),
+    Ties(density=1),
+    Dare(drop=0),
+    Della(drop=0),
+]
+"""Settings at which a parent crossed with itself is itself."""
+
+
+def member(seed: int, *, trained: bool = True, rank: int = RANK, shapes: dict[str, tuple[int, int]] = SHAPES) -> Adapter:
+    draw = torch.Generator().manual_seed(seed)
+    found: Adapter = {}
+    for layer in range(3):
+        for name, (inside, outside) in shapes.items():
+            a = (torch.rand(inside, rank, generator=draw) * 2 - 1) / math.sqrt(inside)
+            found[f"{layer}.{name}"] = a, torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0)
+    return found
+
+
+def deltas(adapter: Adapter) -> dict[str, Tensor]:
+    return {name: a.double() @ b.double() for name, (a, b) in adapter.items()}
+
+
+def off(one: Adapter, other: Adapter) -> float:
+    """The largest difference between two members' Deltas, beside the largest entry."""
+    found, wanted = deltas(one), deltas(other)
+    largest = max(float(delta.abs().max()) for delta in wanted.values()) or 1.0
+    return max(float((found[name] - wanted[name]).abs().max()) for name in wanted) / largest
+
+
+def same(one: Adapter, other: Adapter) -> bool:
+    return all(torch.equal(one[name][which], other[name][which]) for name in other for which in (0, 1))
+
+
+def copied(adapters: Sequence[Adapter]) -> list[Adapter]:
+    return [{name: (a.clone(), b.clone()) for name, (a, b) in adapter.items()} for adapter in adapters]
+
+
+PARENTS = [member(1), member(2)]
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_child_has_its_parents_shapes_is_finite_and_leaves_them_alone(name: str) -> None:
+    before = copied(PARENTS)
+    child = breed(PARENTS, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    assert list(child) == list(PARENTS[0])
+    for key, (a, b) in child.items():
+        assert (a.shape, b.shape, a.dtype, b.dtype) == (PARENTS[0][key][0].shape, PARENTS[0][key][1].shape, torch.float32, torch.float32)
+        assert a.is_contiguous() and b.is_contiguous() and a.untyped_storage().nbytes() == 4 * a.numel()
+        assert torch.isfinite(a).all() and torch.isfinite(b).all()
+    for a, _ in child.values():
+        a.fill_(9)
+    assert all(same(parent, was) for parent, was in zip(PARENTS, before, strict=True))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_the_same_stream_gives_the_same_child_and_another_gives_another(name: str) -> None:
+    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    one, again, *others = (breed(PARENTS, settings, seed) for seed in (7, 7, 8, 9, 10, 11))
+    assert same(one, again)
+    assert all(same(one, other) for other in others) == (name in ("linear", "slerp", "ties", "copy_parent"))  # without chance
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_what_a_projection_becomes_does_not_depend_on_those_beside_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    stacked = breed(PARENTS, settings, 7)
+    monkeypatch.setattr("redqueen.evolve.thin._PIECE_CPU", 1)  # a stack for each projection
+    assert off(breed(PARENTS, settings, 7), stacked) < 1e-5
+
+
+@pytest.mark.parametrize("name", ZERO_STRENGTH)
+def test_at_zero_strength_the_child_is_its_first_parent(name: str) -> None:
+    assert off(breed(PARENTS, ZERO_STRENGTH[name], 7), PARENTS[0]) < 1e-5
+
+
+def test_every_operator_has_a_zero_strength_but_those_that_vote() -> None:
+    assert set(OPERATORS) - set(ZERO_STRENGTH) == {"ties", "della"}
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_child_differs_from_its_first_parent(name: str) -> None:
+    child = breed(PARENTS, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    assert (off(child, PARENTS[0]) > 1e-3) == (name != "copy_parent")
+
+
+@pytest.mark.parametrize("settings", ITSELF, ids=lambda settings: settings.type)
+def test_a_parent_crossed_with_itself_is_itself(settings: OperatorSettings) -> None:
+    assert off(breed([PARENTS[0], PARENTS[0]], settings, 7), PARENTS[0]) < 1e-5
+
+
+@pytest.mark.parametrize("settings", [Dare(), Della()], ids=lambda settings: settings.type)
+def test_a_parent_crossed_with_itself_is_itself_in_expectation(settings: OperatorSettings) -> None:
+    children = [torch.cat([delta.flatten() for delta in deltas(breed([PARENTS[0]] * 2, settings, seed)).values()]) for seed in range(300)]
+    found, wanted = torch.stack(children), torch.cat([delta.flatten() for delta in deltas(PARENTS[0]).values()])
+    errors = (found.mean(0) - wanted) / (found.std(0) / math.sqrt(len(children)))
+    assert 0.9 < float(errors.square().mean().sqrt()) < 1.1  # as far as chance goes, and no farther
+    assert float((found - wanted).norm()) > 0.1 * float(found.norm()), "nothing was dropped"
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_child_of_newborns_is_a_newborn_that_can_learn(name: str) -> None:
+    newborns = [member(1, trained=False), member(2, trained=False)]
+    child = breed(newborns, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    for key, (a, b) in child.items():
+        assert not b.any(), f"{key} is not the base"
+        lengths = a.norm(dim=0)
+        assert float(lengths.min()) > 0.3 * NEWBORN_SIZE and float(lengths.max()) < 10 * NEWBORN_SIZE
+        assert torch.linalg.matrix_rank(a) == RANK
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_newborn_and_a_trained_member_have_a_child_whose_components_are_all_alive(name: str) -> None:
+    for parents in ([member(1), member(2, trained=False)], [member(1, trained=False), member(2)]):
+        child = breed(parents, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+        for a, b in child.values():
+            assert torch.isfinite(a).all() and torch.isfinite(b).all()
+            assert float(a.norm(dim=0).min()) > 1e-3
+
+
+def awkward() -> dict[str, tuple[Tensor, Tensor]]:
+    """Factors that decompositions stumble over."""
+    draw = torch.Generator().manual_seed(0)
+    a, b = torch.randn(24, RANK, generator=draw), torch.randn(RANK, 16, generator=draw)
+    orthogonal = torch.linalg.qr(a).Q, torch.linalg.qr(b.T).Q.T
+    weak = torch.tensor([1.0, 1e-3, 1e-6, 1e-9])
+    return {
+        "nothing at all": (torch.zeros(24, RANK), torch.zeros(RANK, 16)),
+        "A zero": (torch.zeros(24, RANK), b),
+        "equal singular values": orthogonal,
+        "one component": (a * torch.tensor([1.0, 0, 0, 0]), b),
+        "equal columns": (a[:, :1].expand(24, RANK), b),
+        "half of B": (a, b * torch.tensor([[1.0], [1], [0], [0]])),
+        "from strong to nil": (orthogonal[0] * weak, orthogonal[1]),
+        "huge": (a * 1e12, b * 1e12),
+        "tiny": (a * 1e-18, b * 1e-18),
+    }
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("case", awkward())
+def test_awkward_factors_give_finite_children_with_no_dead_component(case: str, name: str) -> None:
+    a, b = awkward()[case]
+    other = torch.Generator().manual_seed(3)
+    beside = torch.randn(24, RANK, generator=other), torch.randn(RANK, 16, generator=other)
+    for parents in ([{"x": (a, b)}, {"x": (a, b)}], [{"x": (a, b)}, {"x": beside}], [{"x": beside}, {"x": (a, b)}]):
+        child = breed(parents, OPERATORS[name].settings(), 7)["x"]  # type: ignore[call-arg]
+        assert torch.isfinite(child[0]).all() and torch.isfinite(child[1]).all()
+        assert bool(((child[0].norm(dim=0) > 0) | (child[1].norm(dim=1) > 0)).all())
+
+
+@pytest.mark.parametrize(
+    "settings", [SvdJitter(eps=0, turn=0), Linear(), Slerp(), SvdSubspace(), Ties(density=1)], ids=lambda settings: settings.type
+)
+@pytest.mark.parametrize("case", awkward())
+def test_awkward_factors_keep_their_product_where_nothing_is_to_change(case: str, settings: OperatorSettings) -> None:
+    parent = {"x": awkward()[case]}
+    assert off(breed([parent, parent], settings, 7), parent) < 1e-5
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(("rank", "inside", "outside"), [(1, 8, 8), (6, 4, 5), (2, 1, 1)])
+def test_any_rank_and_shape_will_do(name: str, rank: int, inside: int, outside: int) -> None:
+    shapes = {"x": (inside, outside)}
+    parents = [member(seed, rank=rank, shapes=shapes) for seed in (1, 2)]
+    for child in (breed(parents, OPERATORS[name].settings(), 7), breed([parents[0]] * 2, OPERATORS[name].settings(), 7)):  # type: ignore[call-arg]
+        for a, b in child.values():
+            assert a.shape == (inside, rank) and b.shape == (rank, outside) and torch.isfinite(a).all() and torch.isfinite(b).all()
+            assert bool(((a.norm(dim=0) > 0) | (b.norm(dim=1) > 0)).all())
+
+
+# what each one says it does
+
+
+def values(delta: Tensor) -> Tensor:
+    found: Tensor = torch.linalg.svdvals(delta)
+    return found[:RANK]
+
+
+def test_a_mean_is_the_nearest_member_to_the_mean_of_the_deltas() -> None:
+    child = deltas(breed(PARENTS, Linear(share=0.3), 0))
+    for name, found in child.items():
+        u, s, v = torch.linalg.svd(0.7 * deltas(PARENTS[0])[name] + 0.3 * deltas(PARENTS[1])[name], full_matrices=False)
+        torch.testing.assert_close(found, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+
+
+def test_extrapolation_goes_past_the_first_parent() -> None:
+    one, other = deltas(PARENTS[0])["0.q"], deltas(PARENTS[1])["0.q"]
+    child = deltas(breed(PARENTS, Extrapolate(eta_low=1.5, eta_high=1.5), 0))["0.q"]
+    u, s, v = torch.linalg.svd(other + 1.5 * (one - other), full_matrices=False)
+    torch.testing.assert_close(child, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+
+
+def test_a_mask_takes_whole_components_and_no_others() -> None:
+    child, parent = deltas(breed(PARENTS[:1], ComponentMask(rho=0.5), 0)), deltas(PARENTS[0])
+    for name, found in child.items():
+        assert int((values(found) > 1e-6).sum()) == RANK // 2
+        _, s, v = torch.linalg.svd(parent[name], full_matrices=False)
+        kept = (found @ v[:RANK].T).norm(dim=0)
+        assert all(math.isclose(strength, whole, rel_tol=1e-4) or strength < 1e-6 for strength, whole in zip(kept.tolist(), s.tolist(), strict=False))
+
+
+def test_jitter_stays_within_the_parents_spaces_and_scales_singular_values() -> None:
+    jittered, parent = deltas(breed(PARENTS[:1], SvdJitter(eps=0.1, turn=0), 0)), deltas(PARENTS[0])
+    turned = deltas(breed(PARENTS[:1], SvdJitter(eps=0, turn=0.3), 0))
+    logs = []
+    for name, whole in parent.items():
+        torch.testing.assert_close(values(turned[name]), values(whole), rtol=1e-4, atol=1e-7)
+        assert float((turned[name] - whole).norm() / whole.norm()) > 0.1
+        u, _, v = torch.linalg.svd(whole, full_matrices=False)
+        u, v = u[:, :RANK], v[:RANK]
+        for found in (jittered[name], turned[name]):
+            torch.testing.assert_close(u @ (u.T @ found @ v.T) @ v, found, atol=1e-6, rtol=1e-4)
+        logs.append((u.T @ jittered[name] @ v.T).diagonal().div(values(whole)).log())
+    assert 0.06 < float(torch.cat(logs).std()) < 0.15
+
+
+def test_a_turn_is_of_the_angle_asked_for_whatever_the_rank() -> None:
+    for rank in (2, 8, 32):
+        parent = member(1, rank=rank, shapes={"x": (64, 64)})
+        u = torch.linalg.svd(deltas(parent)["0.x"])[0][:, :rank]
+        child = breed([parent], SvdJitter(eps=0, turn=0.1), 0)["0.x"][0].double()
+        cosines = (u * (child / child.norm(dim=0))).sum(0).abs()
+        assert 0.03 < float(cosines.clamp(max=1).acos().mean()) < 0.2
+
+
+def test_noise_in_a_share_of_the_projections_leaves_the_others_bit_for_bit() -> None:
+    child = breed(PARENTS[:1], LayerGaussian(), 0)
+    changed = [name for name in child if not torch.equal(child[name][0], PARENTS[0][name][0])]
+    assert len(changed) == round(0.33 * len(child))
+    assert all(torch.equal(child[name][1], PARENTS[0][name][1]) == (name not in changed) for name in child)
+
+
+def test_noise_has_the_size_asked_for() -> None:
+    child = breed(PARENTS[:1], Gaussian(eps=0.15), 0)
+    ratios = [float((child[name][which] - factor).std() / factor.std()) for name, pair in PARENTS[0].items() for which, factor in enumerate(pair)]
+    assert 0.14 < sum(ratios) / len(ratios) < 0.16
+    moved = breed(PARENTS[:1], Neftune(noise_alpha=1), 0)
+    for name, (a, b) in PARENTS[0].items():
+        assert torch.equal(moved[name][1], b) and 0.5 < float((moved[name][0] - a).abs().max()) * math.sqrt(a.numel()) < 1.001
+
+
+def test_a_redrawn_component_is_new_and_as_strong_as_the_old_one() -> None:
+    child, parent = deltas(breed(PARENTS[:1], RankPerturb(), 0))["0.up"], deltas(PARENTS[0])["0.up"]
+    u, s, _ = torch.linalg.svd(parent, full_matrices=False)
+    torch.testing.assert_close((child - parent).norm(), s[RANK - 1] * math.sqrt(2), rtol=0.2, atol=0)
+    assert float((child - u[:, :RANK] @ (u[:, :RANK].T @ child)).norm()) > 0.5 * float(s[RANK - 1])
+
+
+def test_projections_come_whole_from_either_parent() -> None:
+    child = breed(PARENTS, Layerwise(), 0)
+    origins = [next(i for i, parent in enumerate(PARENTS) if all(torch.equal(child[name][k], parent[name][k]) for k in (0, 1))) for name in child]
+    assert set(origins) == {0, 1}
+
+
+def test_a_subspace_child_has_the_first_parents_leading_triples_and_the_seconds_others() -> None:
+    for rest, places in (("tail", slice(3, 4)), ("leading", slice(0, 1))):
+        child = deltas(breed(PARENTS, SvdSubspace(leading=3, rest=rest), 0))
+        for name, found in child.items():
+            parts = []
+            for parent, triples in ((PARENTS[0], slice(0, 3)), (PARENTS[1], places)):
+                u, s, v = torch.linalg.svd(deltas(parent)[name], full_matrices=False)
+                parts.append((u[:, triples] * s[triples]) @ v[triples])
+            torch.testing.assert_close(found, parts[0] + parts[1], atol=1e-6, rtol=1e-4)
+
+
+def test_an_arc_between_two_members_keeps_their_length() -> None:
+    a = torch.eye(8, 2)
+    one, other = {"x": (a, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))}, {"x": (a, torch.tensor([[0, 0, 0], [0, 1.0, 0]]))}
+    child = breed([one, other], Slerp(), 0)
+    torch.testing.assert_close(deltas(child)["x"][:2, :2], torch.eye(2).double() * math.sqrt(0.5), atol=1e-6, rtol=1e-5)
+    opposite = {"x": (a, -one["x"][1])}
+    assert not deltas(breed([one, opposite], Slerp(), 0))["x"].abs().gt(1e-6).any()
+
+
+def test_votes_follow_the_heavier_sign_and_small_entries_are_trimmed() -> None:
+    a = torch.eye(6, 3)
+    one = {"x": (a, torch.tensor([[3.0, 1, 0.1], [0, 0, 0], [0, 0, 0]]))}
+    other = {"x": (a, torch.tensor([[-1.0, 3, 0.1], [0, 0, 0], [0, 0, 0]]))}
+    voted = deltas(breed([one, other], Ties(density=1), 0))["x"][0]
+    torch.testing.assert_close(voted, torch.tensor([3.0, 2.0, 0.1]).double(), atol=1e-5, rtol=1e-5)
+    trimmed = deltas(breed([PARENTS[0], PARENTS[0]], Ties(density=0.1), 0))["0.up"]
+    assert float(trimmed.norm()) < 0.9 * float(deltas(PARENTS[0])["0.up"].norm())
+
+
+# the ground they stand on
+
+
+def test_a_child_learns_at_its_parents_pace_since_its_a_is_as_long() -> None:
+    for settings in (Linear(), SvdJitter(), ComponentMask(), Dare(), Ties(), SvdSubspace()):
+        child = breed(PARENTS, settings, 0)
+        for name, (a, _) in child.items():
+            wanted = [parent[name][0].norm() for parent in PARENTS]
+            assert 0.9 * min(wanted) < float(a.norm()) < 1.1 * max(wanted), settings.type
+
+
+def test_singular_triples_are_those_of_the_full_matrix_even_where_a_is_nearly_dependent() -> None:
+    draw = torch.Generator().manual_seed(0)
+    a, b = torch.randn(1, 300, 8, generator=draw), torch.randn(1, 8, 200, generator=draw)
+    a[:, :, 4:] = a[:, :, :4] + 1e-4 * a[:, :, 4:]  # as parents with a common ancestor have it
+    svd = Stack(("x",), a, b).svd()
+    torch.testing.assert_close(svd.values[0], torch.linalg.svdvals(a[0].double() @ b[0].double())[:8], rtol=1e-6, atol=1e-9)
+    u, v = a[0].double() @ svd.left[0], svd.right[0] @ b[0].double()
+    one = torch.eye(8, dtype=torch.float64)
+    torch.testing.assert_close(u.T @ u, one, atol=1e-6, rtol=0)
+    torch.testing.assert_close(v @ v.T, one, atol=1e-6, rtol=0)
+
+
+def test_products_of_parents_are_those_of_their_deltas() -> None:
+    (one, other), *_ = stacks(PARENTS, torch.device("cpu"))
+    found = Span(one, other).inner_products()
+    for place, name in enumerate(one.names):
+        pair = torch.stack([deltas(parent)[name].flatten() for parent in PARENTS])
+        torch.testing.assert_close(found[place], pair @ pair.T, rtol=1e-6, atol=1e-9)
+
+
+def test_draws_are_spread_as_they_say() -> None:
+    draws, like = Draws(1, ["x", "y"]), torch.empty(2, 100_001)
+    uniform, normal = draws.uniform(["x", "y"], like), draws.normal(["x", "y"], like)
+    assert 0 < float(uniform.min()) < 1e-3 and 1 > float(uniform.max()) > 0.999
+    torch.testing.assert_close((uniform < 0.3).float().mean(1), torch.full((2,), 0.3), atol=0.01, rtol=0)
+    torch.testing.assert_close(normal.std(1), torch.ones(2), atol=0.02, rtol=0)
+    assert abs(float(torch.corrcoef(uniform)[0, 1])) < 0.02 and not torch.equal(draws.uniform(["x", "y"], like), uniform)
+
+
+def test_parents_of_different_populations_are_refused() -> None:
+    with pytest.raises(ConfigError, match="one population"):
+        breed([member(1), member(2, rank=2)], Linear(), 0)
+
+
+def test_a_parent_that_is_not_finite_is_an_error() -> None:
+    broken = member(1)
+    broken["1.q"][0][0, 0] = math.nan
+    with pytest.raises(FloatingPointError, match="not finite"):
+        breed([broken], Gaussian(), 0)
+
+
+def doubled(parent: Stack, settings: dict[str, float], draws: Draws) -> Stack:
+    """An operator from outside."""
+    return Stack(parent.names, parent.a, parent.b * settings["factor"])
+
+
+def test_an_operator_comes_by_import_path() -> None:
+    child = breed(PARENTS[:1], OutsideMutation(type=f"{__name__}:doubled", settings={"factor": 2.0}), 0)
+    assert torch.equal(child["0.q"][1], PARENTS[0]["0.q"][1] * 2)
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        breed(PARENTS[:1], OutsideMutation(type="nowhere.at_all:nothing"), 0)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_gpu_makes_the_same_child(name: str) -> None:
+    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    assert off(breed(PARENTS, settings, 7, "cuda"), breed(PARENTS, settings, 7, "cpu")) < 1e-4
