@@ -187,6 +187,20 @@ def bench_engine(
     run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, rounds), config, peft, as_json)
 
 
+@bench_app.command("evolve")
+def bench_evolve(
+    shape: Annotated[Literal["0.5b", "1.5b", "7b"], typer.Option(help="Whose projections the members adapt.")] = "7b",
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 32,
+    device: Device = "auto",
+    rounds: Annotated[int, typer.Option(min=1, help="Times each operator is measured.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Seconds of one replacement, operator by operator, with random members."""
+    from redqueen.commands.bench_evolve import run
+
+    run(shape, rank, device, rounds, as_json)
+
+
 @bench_app.command("sandbox")
 def bench_sandbox(
     programs: Annotated[int, typer.Option(min=20, help="Programs to run in each row of the table.")] = 2000,
