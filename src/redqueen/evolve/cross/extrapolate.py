@@ -5,7 +5,7 @@ The rule is P1 + eta (P2 - P1) with eta above one. Which parent is which is not 
 
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from redqueen.evolve.cross.linear import combined
 from redqueen.evolve.operator import OperatorSettings
@@ -23,6 +23,12 @@ class Extrapolate(OperatorSettings):
     """Smallest step; 1 is the fitter parent itself, 0 the weaker one."""
     eta_high: float = Field(default=1.5, ge=0)
     """Largest step. One is drawn for each child."""
+
+    @model_validator(mode="after")
+    def _range(self) -> "Extrapolate":
+        if self.eta_low > self.eta_high:
+            raise ValueError(f"eta_low must not be above eta_high; got {self.eta_low} and {self.eta_high}")
+        return self
 
 
 def extrapolate(first: "Stack", second: "Stack", settings: Extrapolate, draws: "Draws") -> "Stack":

@@ -29,7 +29,7 @@ def gaussian(parent: "Stack", settings: Gaussian, draws: "Draws") -> "Stack":
     return replace(parent, a=noisy(parent.a, settings.eps, parent.names, draws), b=noisy(parent.b, settings.eps, parent.names, draws))
 
 
-def noisy(factor: "Tensor", eps: "float | Tensor", names: tuple[str, ...], draws: "Draws") -> "Tensor":
-    """A stack of tensors with normal noise of `eps` times the spread of each; `eps` may differ between them, as [n, 1, 1]."""
+def noisy(factor: "Tensor", eps: float, names: tuple[str, ...], draws: "Draws") -> "Tensor":
+    """A stack of tensors with normal noise of `eps` times the spread of each."""
     spread = factor.std((1, 2), correction=0, keepdim=True)
     return draws.normal(names, factor).mul_(eps * spread).add_(factor)

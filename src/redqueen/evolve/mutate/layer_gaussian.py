@@ -25,5 +25,10 @@ class LayerGaussian(OperatorSettings):
 
 def layer_gaussian(parent: "Stack", settings: LayerGaussian, draws: "Draws") -> "Stack":
     chosen = draws.chosen("layer_gaussian", settings.frac)
-    eps = parent.a.new_tensor([settings.eps if name in chosen else 0.0 for name in parent.names])[:, None, None]
-    return replace(parent, a=noisy(parent.a, eps, parent.names, draws), b=noisy(parent.b, eps, parent.names, draws))
+    places = [place for place, name in enumerate(parent.names) if name in chosen]
+    if not places:
+        return parent
+    names = tuple(parent.names[place] for place in places)
+    a, b = parent.a.clone(), parent.b.clone()
+    a[places], b[places] = noisy(a[places], settings.eps, names, draws), noisy(b[places], settings.eps, names, draws)
+    return replace(parent, a=a, b=b)
