@@ -3,7 +3,21 @@
 from collections.abc import Iterable, Iterator
 from random import Random
 
+from pydantic import Field
+
 from redqueen.records import Problem
+from redqueen.section import Section
+
+
+class ArchiveConfig(Section):
+    cap: int = Field(default=2000, ge=1)
+    """Most problems that are kept; the oldest leave first."""
+    seeds: str = "examples"
+    """What it begins with: `examples` (a few small worked ones), `pawn` (random programs, as Pawn knows them), or a JSONL file of problems."""
+    seed_count: int = Field(default=64, ge=1)
+    """How many random programs, for `pawn`."""
+    seed_tiers: tuple[int, int] = (1, 3)
+    """Lowest and highest tier of these."""
 
 
 class Archive:
@@ -24,9 +38,11 @@ class Archive:
             del self._problems[next(iter(self._problems))]
         return True
 
-    def sample(self, count: int, draw: Random) -> list[Problem]:
-        """Different problems, as many as there are up to `count`."""
-        return draw.sample(list(self), min(count, len(self)))
+    def sample(self, count: int, draw: Random, kinds: Iterable[str] | None = None) -> list[Problem]:
+        """Different problems, of these kinds where they are given, as many as there are up to `count`."""
+        wanted = None if kinds is None else set(kinds)
+        there = [problem for problem in self if wanted is None or problem.kind in wanted]
+        return draw.sample(there, min(count, len(there)))
 
     def __contains__(self, key: object) -> bool:
         return key in self._problems

@@ -60,6 +60,50 @@ def config(file: ConfigFile = None, settings: Settings = None) -> None:
 
 
 @app.command()
+def run(
+    recipe: Annotated[str, typer.Argument(help="A recipe by name, or a TOML file.")] = "pawn-cpu",
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")] = None,
+    base: Annotated[str | None, typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub.")] = None,
+    device: Annotated[str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Play the arms race: teachers invent problems, students solve them, both learn. Without arguments: on a laptop, in minutes."""
+    from redqueen.commands.run import start
+    from redqueen.config import find_recipe, load_config
+
+    extra = [f'{name}="{value}"' for name, value in (("base", base), ("device", device)) if value is not None]
+    path = find_recipe(recipe)
+    start(load_config(path, [*extra, *(settings or [])]), path.stem, out, Path("runs"))
+
+
+@app.command()
+def resume(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
+    steps: Annotated[int | None, typer.Option(min=1, help="Go on to this step, further than the run was to go.")] = None,
+) -> None:
+    """Go on with a run that was stopped or killed, from where it was."""
+    from redqueen.commands.run import resume
+
+    resume(folder, steps)
+
+
+@app.command()
+def runs(root: Annotated[Path, typer.Argument(help="Folder that holds runs.")] = Path("runs"), as_json: Json = False) -> None:
+    """List the runs there are."""
+    from redqueen.commands.runs import show
+
+    show(root, as_json)
+
+
+@app.command()
+def digest(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
+    """Print one hash over all records of a run, timings left out: equal for equal runs."""
+    from redqueen.ledger.store import digest
+
+    typer.echo(digest(folder))
+
+
+@app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="Proposals, one JSON object a line: `kind`, `text` as a model wrote it, for code_f also `program`.")],
     out: Annotated[Path | None, typer.Option(help="Write one JSON object a line here: the problem or the rejection.")] = None,
@@ -101,7 +145,7 @@ def evaluate(
 def pawn_train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
-    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 900_000_000,
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 1_000_000_000,
     hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,

@@ -4,41 +4,127 @@ import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError, model_validator
 
+from redqueen.archive import ArchiveConfig
+from redqueen.engine.config import EngineConfig
 from redqueen.errors import ConfigError, unknown
+from redqueen.fixed import FixedConfig
+from redqueen.match.config import MatchConfig
 from redqueen.propose import ProposeConfig
+from redqueen.reward import RewardConfig
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.section import Section
 from redqueen.solve import SolveConfig
 from redqueen.tasks import TaskKind, load_kind
 from redqueen.tasks.prompts import PromptPack, load_pack
+from redqueen.update import UpdateConfig
 from redqueen.verify import VerifyConfig
 
 
 class TasksConfig(Section):
     kinds: tuple[str, ...] = Field(default=("code_o", "code_i", "code_f"), min_length=1)
     """Sorts of problems to play: names, or import paths of your own (`module:Class`)."""
-    pack: Literal["chat", "compact"] = "chat"
-    """Prompt pack: `chat` for instruction-tuned models, `compact` for tiny ones."""
+    pack: Literal["auto", "chat", "compact"] = "auto"
+    """Prompt pack: `chat` for instruction-tuned models, `compact` for tiny ones; auto: what the base understands."""
 
     def load_kinds(self) -> dict[str, TaskKind]:
         return {name: load_kind(name) for name in self.kinds}
 
-    def load_pack(self) -> PromptPack:
-        return load_pack(self.pack)
+    def load_pack(self, understood: str = "chat") -> PromptPack:
+        """The pack to use, for a base that understands this one."""
+        return load_pack(understood if self.pack == "auto" else self.pack)
+
+
+class PopulationConfig(Section):
+    teachers: int = Field(default=4, ge=0)
+    """Members that invent problems; none: the problems are fixed ones, and students learn from these alone."""
+    students: int = Field(default=4, ge=1)
+    """Members that solve them. In self-play these are all members, and each has both roles."""
+
+
+class StopConfig(Section):
+    lazy_steps: int = Field(default=5, ge=1)
+    """A run ends after so many steps in a row without a valid problem."""
+    still_steps: int = Field(default=10, ge=1)
+    """A run ends after so many steps in a row in which no member had anything to learn."""
+    least_distance: float = Field(default=0.0, ge=0)
+    """A run ends when two members of one role are closer than this in weight space, once they have learned; 0 ends none."""
+
+
+class LedgerConfig(Section):
+    checkpoint_every: int = Field(default=1, ge=1)
+    """Steps between two checkpoints; the steps after the last one are played again by a resume."""
+    keep: int = Field(default=2, ge=2)
+    """Checkpoints that are kept."""
+
+
+class EvaluateConfig(Section):
+    suite: str = "heldout-quick"
+    """Measured for the base and the students; an empty text measures nothing."""
+    every: int = Field(default=0, ge=0)
+    """Steps between two measurements; 0 measures only at the end."""
 
 
 class Config(Section):
     seed: int = 0
     """The seed of every random stream."""
+    steps: int = Field(default=200, ge=1)
+    """Steps of a run."""
+    base: str = "pawn"
+    """The frozen model: `pawn`, a folder, a .gguf file, or owner/model on the hub."""
+    device: str = "auto"
+    """auto (the GPU where there is one), cpu, cuda or cuda:1."""
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Of the base; auto: bfloat16 on a GPU, else float32."""
+    population: PopulationConfig = PopulationConfig()
+    engine: EngineConfig = EngineConfig()
+    match: MatchConfig = MatchConfig()
     tasks: TasksConfig = TasksConfig()
+    archive: ArchiveConfig = ArchiveConfig()
     propose: ProposeConfig = ProposeConfig()
+    fixed: FixedConfig = FixedConfig()
     verify: VerifyConfig = VerifyConfig()
     solve: SolveConfig = SolveConfig()
+    reward: RewardConfig = RewardConfig()
+    update: UpdateConfig = UpdateConfig()
+    stop: StopConfig = StopConfig()
+    ledger: LedgerConfig = LedgerConfig()
+    evaluate: EvaluateConfig = EvaluateConfig()
     sandbox: SandboxConfig = SandboxConfig()
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        population, scheme = self.population, self.match.scheme
+        if scheme == "self_play" and population.teachers:
+            raise ValueError("in self-play every member has both roles: set population.teachers=0 and population.students to their number")
+        return self
+
+    @property
+    def slots(self) -> int:
+        """Members of a world."""
+        return self.population.teachers + self.population.students
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether the problems are fixed ones: nobody invents any."""
+        return self.population.teachers == 0 and self.match.scheme != "self_play"
+
+
+RECIPES = Path(__file__).parent / "recipes"
+
+
+def find_recipe(name: str) -> Path:
+    """A recipe of the package by its name, or a TOML file."""
+    path = Path(name)
+    if path.suffix == ".toml" or path.exists():
+        return path
+    known = {found.stem: found for found in RECIPES.glob("*.toml")}
+    if name not in known:
+        raise ConfigError(unknown("recipe", name, known) + " A recipe of your own is a TOML file.")
+    return known[name]
 
 
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
@@ -46,6 +132,15 @@ def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Confi
     values: dict[str, Any] = {} if path is None else _read_toml(path)
     for setting in settings:
         _set(values, setting)
+    return _validated(values)
+
+
+def config_from_toml(text: str) -> Config:
+    """A config as `to_toml` wrote it."""
+    return _validated(tomllib.loads(text))
+
+
+def _validated(values: dict[str, Any]) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
@@ -111,6 +206,9 @@ def _toml_lines(section: BaseModel, prefix: str) -> Iterator[str]:
             inner.append((name, value))
             continue
         yield from (f"# {line}" for line in (field.description or "").splitlines())
+        if value is None:  # TOML has no word for it
+            yield f"# {name} = (none)"
+            continue
         yield f"{name} = {json.dumps(sorted(value) if isinstance(value, frozenset) else value)}"
     for name, value in inner:
         yield f"\n[{prefix}{name}]"

@@ -6,6 +6,48 @@ from typing import Literal
 from redqueen.program.complexity import Complexity
 from redqueen.program.keys import content_key
 
+Role = Literal["teacher", "student", "both"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """A skill as TrueSkill believes it to be."""
+
+    mu: float = 25.0
+    sigma: float = 25.0 / 3
+
+    @property
+    def bound(self) -> float:
+        """The lower bound that members are ranked by."""
+        return self.mu - 3 * self.sigma
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One adapter of a world, as it is now."""
+
+    id: str
+    role: Role
+    slot: int
+    """Where its weights are: a number within its world."""
+    version: int = 0
+    """How often it was trained."""
+    rating: Rating = Rating()
+    born: int = 0
+    """The step of its birth."""
+    learning_rate: float | None = None
+    """Its own, where it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """One teacher and the student that attempts its problems in this step."""
+
+    teacher: Member
+    student: Member
+    expected: float
+    """The chance that the student wins, by the ratings before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Author:
@@ -13,6 +55,22 @@ class Author:
 
     member: str
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """A sampled text, in tokens, with what training needs to learn from it."""
+
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """Of each token, as it was sampled."""
+    ended: Literal["stop", "length"]
+
+    @property
+    def logprob(self) -> float:
+        """The mean over its tokens."""
+        return sum(self.logprobs) / len(self.logprobs) if self.logprobs else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +105,7 @@ class Proposal:
     text: str
     references: tuple[Problem, ...] = ()
     author: Author | None = None
+    writing: Writing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +125,4 @@ class Attempt:
     verdict: Literal["right", "wrong", "malformed"]
     detail: str = ""
     author: Author | None = None
+    writing: Writing | None = None

@@ -1,4 +1,4 @@
-"""The solve stage: what a student is asked, and how its answers are graded. (The asking itself needs an engine, and is not here yet.)"""
+"""The solve stage: what a student is asked, and how its answers are graded."""
 
 from collections.abc import Sequence
 
@@ -17,6 +17,8 @@ class SolveConfig(Section):
     """Answers drawn for each problem; their share of right ones is the problem's solve rate."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature. Never zero: greedy attempts are all alike, and the solve rate could only be 0 or 1."""
+    max_tokens: int = Field(default=2048, ge=1)
+    """Most tokens of an answer, thought included."""
 
 
 def answer_prompt(problem: Problem, kind: TaskKind, pack: PromptPack) -> Prompt:

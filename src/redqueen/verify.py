@@ -9,8 +9,8 @@ from collections.abc import Container, Sequence
 from pydantic import Field
 
 from redqueen.program.checks import ALLOWED_MODULES
-from redqueen.records import Problem, Proposal, Rejection
-from redqueen.sandbox import Job, Limits, Outcome, Sandbox
+from redqueen.records import Author, Problem, Proposal, Rejection
+from redqueen.sandbox import Limits, Outcome, Sandbox
 from redqueen.section import Section
 from redqueen.tasks import Draft, Malformed, RunRules, TaskKind
 from redqueen.tasks.prompts import PromptPack
@@ -38,40 +38,65 @@ def verify(
     proposals: Sequence[Proposal], kinds: dict[str, TaskKind], pack: PromptPack, sandbox: Sandbox, config: VerifyConfig, known: Container[str] = ()
 ) -> list[Problem | Rejection]:
     """One problem or rejection for each proposal, in order. A problem is a duplicate if its key is known or came earlier in the list."""
-    drafts = [_read(proposal, kinds[proposal.kind], pack, config) for proposal in proposals]
-    jobs = [_job(draft, kinds[proposal.kind], config) for draft, proposal in zip(drafts, proposals, strict=True)]
-    outcomes = iter(sandbox.run([job for job in jobs if job is not None]))
-    verdicts: list[Problem | Rejection] = []
+    return without_duplicates(judge(proposals, kinds, pack, sandbox, config), known)
+
+
+def judge(
+    proposals: Sequence[Proposal], kinds: dict[str, TaskKind], pack: PromptPack, sandbox: Sandbox, config: VerifyConfig
+) -> list[Problem | Rejection]:
+    """Each proposal by itself: what comes of it depends on no other."""
+    drafts = [_read(proposal, kinds[proposal.kind], pack) for proposal in proposals]
+    return judge_drafts([(proposal.kind, draft, proposal.author) for proposal, draft in zip(proposals, drafts, strict=True)], kinds, sandbox, config)
+
+
+def judge_drafts(
+    drafts: Sequence[tuple[str, Draft | Rejection, Author | None]], kinds: dict[str, TaskKind], sandbox: Sandbox, config: VerifyConfig
+) -> list[Problem | Rejection]:
+    """Drafts with their kind and author, as problems; what is rejected already stays so."""
+    checked = [draft if isinstance(draft, Rejection) else _too_long(draft, config) or draft for _, draft, _ in drafts]
+    jobs = [
+        kinds[kind].verification(draft, config.rules())
+        for (kind, _, _), draft in zip(drafts, checked, strict=True)
+        if not isinstance(draft, Rejection)
+    ]
+    outcomes = iter(sandbox.run(jobs))
+    return [
+        draft if isinstance(draft, Rejection) else _judge(kind, author, draft, next(outcomes), config)
+        for (kind, _, author), draft in zip(drafts, checked, strict=True)
+    ]
+
+
+def without_duplicates(verdicts: Sequence[Problem | Rejection], known: Container[str]) -> list[Problem | Rejection]:
+    """The verdicts in order, with problems rejected whose key is known or came earlier in the list."""
     seen: set[str] = set()
-    for draft, proposal in zip(drafts, proposals, strict=True):
-        verdict = draft if isinstance(draft, Rejection) else _judge(proposal, draft, next(outcomes), config)
+    found: list[Problem | Rejection] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Problem) and (verdict.key in seen or verdict.key in known):
+            found.append(Rejection("duplicate", verdict.key))
+            continue
         if isinstance(verdict, Problem):
-            if verdict.key in seen or verdict.key in known:
-                verdict = Rejection("duplicate", verdict.key)
-            else:
-                seen.add(verdict.key)
-        verdicts.append(verdict)
-    return verdicts
+            seen.add(verdict.key)
+        found.append(verdict)
+    return found
 
 
-def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack, config: VerifyConfig) -> Draft | Rejection:
+def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack) -> Draft | Rejection:
     try:
-        draft = kind.read_proposal(pack.parse(proposal.text, kind.proposal_blocks), proposal.references)
+        return kind.read_proposal(pack.parse(proposal.text, kind.proposal_blocks), proposal.references)
     except Malformed as error:
         return Rejection("malformed", str(error))
+
+
+def _too_long(draft: Draft, config: VerifyConfig) -> Rejection | None:
     if len(draft.program) > config.max_program_chars:
         return Rejection("too_long", f"program of {len(draft.program)} characters, at most {config.max_program_chars}")
     longest = max(map(len, draft.inputs), default=0)
     if longest > config.max_input_chars:
         return Rejection("too_long", f"input of {longest} characters, at most {config.max_input_chars}")
-    return draft
+    return None
 
 
-def _job(draft: Draft | Rejection, kind: TaskKind, config: VerifyConfig) -> Job | None:
-    return None if isinstance(draft, Rejection) else kind.verification(draft, config.rules())
-
-
-def _judge(proposal: Proposal, draft: Draft, outcome: Outcome, config: VerifyConfig) -> Problem | Rejection:
+def _judge(kind: str, author: Author | None, draft: Draft, outcome: Outcome, config: VerifyConfig) -> Problem | Rejection:
     if outcome.kind == "rejected":  # a static check, as `word: what`
         word, _, what = outcome.detail.partition(": ")
         return Rejection(word, what)
@@ -83,7 +108,7 @@ def _judge(proposal: Proposal, draft: Draft, outcome: Outcome, config: VerifyCon
     if outcome.inspection is None or outcome.steps is None:  # both were asked for: the program ended its process after it had answered
         return Rejection("crashed", "the program did not come to its end")
     return Problem(
-        kind=proposal.kind,
+        kind=kind,
         program=draft.program,
         inputs=draft.inputs,
         outputs=outcome.values,
@@ -91,5 +116,5 @@ def _judge(proposal: Proposal, draft: Draft, outcome: Outcome, config: VerifyCon
         complexity=outcome.inspection.complexity,
         steps=outcome.steps,
         message=draft.message,
-        author=proposal.author,
+        author=author,
     )

@@ -281,8 +281,8 @@ def test_sampled_and_trained_log_probabilities_agree(temperature: float, tokeniz
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(10))
     found = engine.generate(rows, Sampling(temperature, frozenset({2})))
-    learned = [TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs) for row, done in zip(rows, found, strict=True)]
-    stats = engine.train(learned, TrainSettings(temperature=temperature))
+    learned = [TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs, temperature) for row, done in zip(rows, found, strict=True)]
+    stats = engine.train(learned, TrainSettings())
     assert all(member.logprob_gap_max < 1e-4 for member in stats.members.values())
     assert all(member.entropy > 0 for member in stats.members.values())
 

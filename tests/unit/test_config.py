@@ -77,5 +77,5 @@ def test_a_task_kind_comes_by_import_path() -> None:
 
 
 def test_an_unknown_pack_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"tasks.pack: Input should be 'chat' or 'compact'; got 'chta'"):
+    with pytest.raises(ConfigError, match=r"tasks.pack: Input should be 'auto', 'chat' or 'compact'; got 'chta'"):
         load_config(None, ["tasks.pack=chta"])

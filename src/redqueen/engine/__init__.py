@@ -3,8 +3,9 @@
 A slot is a place for one member's weights. Rows name the slot they belong to, and nothing else of the population.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import redqueen.threads  # noqa: F401
@@ -52,6 +53,8 @@ class TrainRow:
     """One for all tokens, or one for each."""
     logprobs: tuple[float, ...] = ()
     """As they were sampled; needed for clipping, and for the report of the gap."""
+    temperature: float = 1.0
+    """At which it was sampled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,6 @@ class TrainSettings:
     beta2: float = 0.99
     grad_clip: float = 1.0
     """Largest norm of one member's gradient."""
-    temperature: float = 1.0
-    """At which the completions were sampled."""
     clip_low: float | None = None
     """PPO's clipping of the ratio from below (1 - clip_low); None leaves the plain policy gradient."""
     clip_high: float | None = None
@@ -105,11 +106,23 @@ class TrainStats:
     peak_gb: float
 
 
+Ended = Callable[[Sequence[tuple[int, Completion]]], None]
+"""Told which rows have ended since the last time, by number, with what was written."""
+
+
 class Engine(Protocol):
-    def generate(self, rows: Sequence[Row], sampling: Sampling) -> list[Completion]: ...
+    def generate(self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None], ended: Ended) -> list[Completion]: ...
 
     def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats: ...
 
     def read(self, slot: int) -> Any: ...
 
     def write(self, slot: int, weights: Any, *, reset_optimizer: bool) -> None: ...
+
+    def distances(self) -> list[list[float]]:
+        """How far the members are apart, as products B A, slot by slot."""
+        ...
+
+    def save(self, path: Path) -> None: ...
+
+    def load(self, path: Path) -> None: ...

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from redqueen.engine import Completion, Row, Sampling
+from redqueen.engine import Completion, Ended, Row, Sampling
 from redqueen.engine.cache import Lanes, Prompts
 from redqueen.engine.chance import draw
 from redqueen.engine.forward import Forward
@@ -76,7 +76,7 @@ class Generator:
         self.stops = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
         self.routing = forward.routing(self.lane_slots)
 
-    def run(self, done: Callable[[int], None]) -> tuple[list[Completion], GenerateStats]:
+    def run(self, done: Callable[[int], None], ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
         while any(self.waiting.values()) or any(row is not None for row in self.lane_rows):
             self._admit()
@@ -84,7 +84,9 @@ class Generator:
             window = min(self.length, -(-(furthest + 1) // _WINDOW) * _WINDOW)
             for _ in range(self.chunk):
                 self._step(window)
-            done(self._collect())
+            if found := self._collect():
+                done(len(found))
+                ended(found)
             self._shrink()
         completions = [completion for completion in self.found if completion is not None]
         prompts = sum(len(row.prompt) for row in self.rows)
@@ -173,18 +175,19 @@ class Generator:
 
     # rows leave
 
-    def _collect(self) -> int:
-        """Take the rows that have ended out of their lanes; how many there were."""
+    def _collect(self) -> list[tuple[int, Completion]]:
+        """Take the rows that have ended out of their lanes."""
         live, written = self.live.tolist(), self.written.tolist()
         self.lane_steps += len(live) * self.chunk
         self.row_steps += sum(row is not None for row in self.lane_rows) * self.chunk
         texts = self.sampling.stop_texts
         there = [lane for lane, row in enumerate(self.lane_rows) if row is not None and (texts or not live[lane])]
         if not there:
-            return 0
+            return []
         index = torch.tensor(there, device=self.device)
         tokens, logprobs = self.out_tokens[index].tolist(), self.out_logprobs[index].tolist()
-        ended = []
+        ended: list[int] = []
+        found: list[tuple[int, Completion]] = []
         for lane, row_tokens, row_logprobs in zip(there, tokens, logprobs, strict=True):
             count = written[lane]
             stopped = row_tokens[count - 1] in self.sampling.stop_tokens
@@ -194,12 +197,14 @@ class Generator:
                 continue
             row = self.lane_rows[lane]
             assert row is not None
-            self.found[row] = Completion(tuple(row_tokens[:count]), tuple(row_logprobs[:count]), "stop" if stopped else "length")
+            completion = Completion(tuple(row_tokens[:count]), tuple(row_logprobs[:count]), "stop" if stopped else "length")
+            self.found[row] = completion
+            found.append((row, completion))
             self.lane_rows[lane] = None
             ended.append(lane)
         if ended:
             self.live[torch.tensor(ended, device=self.device)] = False
-        return len(ended)
+        return found
 
     def _shrink(self) -> None:
         """When nothing waits and a quarter of the lanes is free, go on without the free ones."""

@@ -54,6 +54,7 @@ class Batch:
     advantages: Tensor
     sampled: Tensor
     """Log-probabilities as sampled; nan where they are not known."""
+    temperatures: Tensor
     real: int
     """Tokens that are no padding."""
 
@@ -130,7 +131,7 @@ class _Sums:
 def _loss(forward: Forward, batch: Batch, routing: Routing | None, tokens: Tensor, settings: TrainSettings, sums: _Sums) -> Tensor:
     """The sum of the members' losses: each is a mean over its own tokens."""
     hidden = forward.sequences(batch.ids, batch.positions, batch.mask, routing).flatten(0, 1)[batch.where]
-    logprobs, entropy = _logprobs(forward, hidden, batch.targets, settings.temperature)
+    logprobs, entropy = _logprobs(forward, hidden, batch.targets, batch.temperatures)
     share = 1 / tokens[batch.members]
     if settings.clip_low is None and settings.clip_high is None:
         losses = -batch.advantages * logprobs
@@ -141,7 +142,7 @@ def _loss(forward: Forward, batch: Batch, routing: Routing | None, tokens: Tenso
         losses = -torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
         sums.add("clipped", batch.members, (ratio * batch.advantages > bounded * batch.advantages).float())
     if settings.kl:
-        divergence = _divergence(forward, batch, logprobs, settings.temperature)
+        divergence = _divergence(forward, batch, logprobs)
         losses = losses + settings.kl * divergence
         sums.add("kl", batch.members, divergence)
     gap = (logprobs.detach() - batch.sampled).abs()
@@ -154,25 +155,25 @@ def _loss(forward: Forward, batch: Batch, routing: Routing | None, tokens: Tenso
     return (losses * share).sum()
 
 
-def _logprobs(forward: Forward, hidden: Tensor, targets: Tensor, temperature: float) -> tuple[Tensor, Tensor]:
+def _logprobs(forward: Forward, hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the targets and the entropy there, a few logits at a time, computed again in the backward pass."""
 
-    def some(hidden: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        logprobs = torch.log_softmax(forward.logits(hidden).float() / (temperature or 1.0), -1)
+    def some(hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
+        logprobs = torch.log_softmax(forward.logits(hidden).float() / temperatures[:, None], -1)
         entropy = -(logprobs.detach().exp() * logprobs.detach()).sum(-1)
         return logprobs.gather(-1, targets[:, None])[:, 0], entropy
 
     parts = []
-    for piece, wanted in zip(hidden.split(_HEAD_TOKENS), targets.split(_HEAD_TOKENS), strict=True):
-        parts.append(checkpoint(some, piece, wanted, use_reentrant=False) if torch.is_grad_enabled() else some(piece, wanted))
+    for piece in zip(*(values.split(_HEAD_TOKENS) for values in (hidden, targets, temperatures)), strict=True):
+        parts.append(checkpoint(some, *piece, use_reentrant=False) if torch.is_grad_enabled() else some(*piece))
     return torch.cat([logprobs for logprobs, _ in parts]), torch.cat([entropy for _, entropy in parts])
 
 
-def _divergence(forward: Forward, batch: Batch, logprobs: Tensor, temperature: float) -> Tensor:
+def _divergence(forward: Forward, batch: Batch, logprobs: Tensor) -> Tensor:
     """An estimate of the divergence from the base for each token, never negative (Schulman's k3)."""
     with torch.no_grad():
         hidden = forward.sequences(batch.ids, batch.positions, batch.mask, None).flatten(0, 1)[batch.where]
-        base, _ = _logprobs(forward, hidden, batch.targets, temperature)
+        base, _ = _logprobs(forward, hidden, batch.targets, batch.temperatures)
     return torch.exp(base - logprobs) - 1 - (base - logprobs)
 
 
@@ -236,6 +237,7 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
     members: list[int] = []
     advantages: list[float] = []
     sampled: list[float] = []
+    temperatures: list[float] = []
     for number, sequence in enumerate(sequences):
         prompt = len(sequence.prompt)
         ids[number, :prompt] = torch.tensor(sequence.prompt)
@@ -252,6 +254,7 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
             members += [row.slot] * size
             advantages += _advantages(row)
             sampled += row.logprobs or [math.nan] * size
+            temperatures += [row.temperature or 1.0] * size
             start += size
     shared = any(len(sequence.rows) > 1 for sequence in sequences)
     return Batch(
@@ -264,6 +267,7 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
         members=torch.tensor(members, device=device),
         advantages=torch.tensor(advantages, device=device),
         sampled=torch.tensor(sampled, device=device),
+        temperatures=torch.tensor(temperatures, device=device),
         real=sum(sequence.size for sequence in sequences),
     )
 

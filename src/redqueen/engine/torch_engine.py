@@ -1,11 +1,13 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a GPU."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 
 import torch
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings, TrainStats
+from redqueen.engine import Completion, Ended, Row, Sampling, TrainRow, TrainSettings, TrainStats
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.forward import Forward
 from redqueen.engine.generate import GenerateStats, Generator, cache_bytes
@@ -34,8 +36,15 @@ class TorchEngine:
     def slots(self) -> int:
         return 0 if self.population is None else self.population.slots
 
-    def generate(self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None] = lambda count: None) -> list[Completion]:
-        """One completion for each row, in order. `done` is told how many rows have ended, now and then."""
+    @property
+    def parameters_each(self) -> int:
+        """Weights of one member."""
+        return 0 if self.population is None else self.population.parameters_each
+
+    def generate(
+        self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None] = lambda count: None, ended: Ended = lambda found: None
+    ) -> list[Completion]:
+        """One completion for each row, in order. Now and then `done` is told how many rows have ended, and `ended` which."""
         if not rows:
             return []
         self._check_slots(row.slot for row in rows)
@@ -43,7 +52,7 @@ class TorchEngine:
         config = self.config
         with torch.inference_mode():
             generator = Generator(self.forward, rows, sampling, config.rows_in_flight, config.steps_between_looks, config.prefill_tokens)
-            completions, self.generated = generator.run(done)
+            completions, self.generated = generator.run(done, ended)
         return completions
 
     def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
@@ -76,6 +85,17 @@ class TorchEngine:
                 raise ConfigError(f"the saved state does not fit this engine: '{name}' differs (another base, rank or number of slots)")
             value.copy_(state[name])
         members.changed()
+
+    def save(self, path: Path) -> None:
+        """The state as a file."""
+        save_file(self.state(), path)
+
+    def load(self, path: Path) -> None:
+        self.restore(load_file(path))
+
+    def distances(self) -> list[list[float]]:
+        """How far the members are apart, as products B A, slot by slot."""
+        return self._members().distances().tolist()
 
     def _members(self) -> Population:
         if self.population is None:

@@ -136,6 +136,17 @@ class Population(nn.Module):
             adapter[name] = first, torch.zeros(self.rank, outside)
         self.write(slot, adapter)
 
+    def distances(self) -> Tensor:
+        """[slots, slots]: the norm of the difference of two members, as the products that are added to the base. They are never formed:
+        <A B, C D> is the sum over (A^T C) * (B D^T), which are as small as the rank."""
+        inner = torch.zeros(self.slots, self.slots, dtype=torch.float64, device=self.device)
+        for name in self.names:
+            a, b = self.views(self.weights, name)
+            inner += _inner(a, b)
+        inner *= self.scale**2
+        norms = inner.diagonal()
+        return (norms[:, None] + norms[None, :] - 2 * inner).clamp(min=0).sqrt()
+
     def read(self, slot: int) -> Adapter:
         row = self.weights[slot : slot + 1].cpu()
         return {name: (a[0].clone(), b[0].clone()) for name in self.names for a, b in [self.views(row, name)]}
@@ -243,6 +254,15 @@ class _Routed(torch.autograd.Function):
         if ctx.needs_input_grad[0]:
             dx = routing.scatter(torch.bmm(d_low, a.transpose(1, 2)), x.shape[1]) + dy @ layer.linear.weight
         return dx, None, None, None, None, None
+
+
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    """<A_p B_p, A_q B_q> for all p and q."""
+    slots, inside, rank = a.shape
+    first = a.transpose(0, 1).reshape(inside, slots * rank)
+    second = b.reshape(slots * rank, -1)
+    product = (first.T @ first) * (second @ second.T)
+    return product.view(slots, rank, slots, rank).sum((1, 3), dtype=torch.float64)
 
 
 def _real(routing: Routing, tokens: int, dtype: torch.dtype) -> Tensor:

@@ -44,7 +44,7 @@ def _documents(program: Program, others: Sequence[Program], draw: Random) -> Ite
     yield from (solving("code_o", program, number) for number in inputs[:3])
     yield from (solving("code_i", program, number) for number in inputs[3:])
     yield solving("code_f", program)
-    for kind, share in (("code_o", 0.3), ("code_i", 0.3), ("code_f", 0.4)):
+    for kind, share in (("code_o", 0.5), ("code_i", 0.5), ("code_f", 0.5)):
         if draw.random() < share:
             near = [other for other in others if abs(other.tier - program.tier) <= 1 and other is not program]
             yield proposing(kind, program, draw.sample(near, min(len(near), draw.randrange(7))))

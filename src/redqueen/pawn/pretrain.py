@@ -5,6 +5,7 @@ same tokens in the same order, whatever the number of processes; on a GPU their 
 """
 
 import json
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -32,7 +33,9 @@ class Pretraining:
     layers: int = 6
     head: int = 32
     """Size of an attention head."""
-    tokens: int = 900_000_000
+    key_heads: int = 2
+    """Heads of keys and values, each shared by several of queries: what is kept of a token is what sampling has to read again."""
+    tokens: int = 1_000_000_000
     """Tokens to learn from, padding not counted."""
     row_tokens: int = 1024
     batch_rows: int = 64
@@ -82,7 +85,7 @@ def architecture(settings: Pretraining) -> LlamaConfig:
         intermediate_size=settings.hidden * 8 // 3 // 32 * 32,
         num_hidden_layers=settings.layers,
         num_attention_heads=settings.hidden // settings.head,
-        num_key_value_heads=settings.hidden // settings.head,
+        num_key_value_heads=math.gcd(settings.hidden // settings.head, settings.key_heads),
         max_position_embeddings=2048,
         tie_word_embeddings=True,
         bos_token_id=None,

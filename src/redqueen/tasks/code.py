@@ -54,6 +54,7 @@ class ProgramAndInput:
     shown: str
     hidden: str
     reference_count = 6
+    reference_kinds = ("code_o", "code_i")
     proposal_blocks = ("program", "input")
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:

@@ -25,6 +25,7 @@ every input. It must be deterministic and define exactly one top-level function 
 class CodeF:
     name = "code_f"
     reference_count = 1
+    reference_kinds = ("code_o", "code_i")
     proposal_blocks = ("message", *["input"] * _INPUTS)
     answer_blocks = ("program",)
 

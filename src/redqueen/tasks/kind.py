@@ -60,6 +60,11 @@ class TaskKind(Protocol):
         ...
 
     @property
+    def reference_kinds(self) -> tuple[str, ...]:
+        """Kinds, by name, whose archived problems a proposal prompt shows."""
+        ...
+
+    @property
     def proposal_blocks(self) -> tuple[str, ...]:
         """Labels of the blocks a teacher writes, in order."""
         ...

@@ -1,0 +1,299 @@
+"""One step over worlds, from match to update. It reads top to bottom; what a stage does is in the stage's own module.
+
+Texts are verified and graded while others are still being written. Nothing that comes of it depends on how long anything took.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from redqueen.engine import Engine, TrainRow, TrainSettings
+from redqueen.fixed import Source
+from redqueen.match.outcome import games, rated
+from redqueen.match.schemes import match
+from redqueen.metrics.coverage import behaviour, probe
+from redqueen.metrics.step import measure
+from redqueen.overlap import Overlap
+from redqueen.propose import Request, requests
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Writing
+from redqueen.reward import solve_rate, student_reward, teacher_reward
+from redqueen.sandbox import Sandbox
+from redqueen.scribe import Ask, Scribe, Written
+from redqueen.solve import answer_prompt, grade
+from redqueen.streams import seed_for, stream
+from redqueen.tasks import TaskKind
+from redqueen.tasks.prompts import PromptPack
+from redqueen.turn import Posed, Turn
+from redqueen.update import Sample, UpdateConfig, advantages
+from redqueen.verify import judge, judge_drafts, without_duplicates
+
+FIXED = Member("fixed", "teacher", -1)
+"""Stands where a teacher would, when problems are fixed ones."""
+
+
+@dataclass(slots=True)
+class Tools:
+    """What a step works with, the same for all worlds."""
+
+    scribe: Scribe
+    engine: Engine
+    sandbox: Sandbox
+    kinds: dict[str, TaskKind]
+    pack: PromptPack
+    source: Source | None
+    """Of fixed problems."""
+    tell: Callable[[str, int, int], None] = lambda phase, done, total: None
+    """Told the phase, and how many of how many are done."""
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox"))
+    """Works for the sandbox while the engine writes."""
+    timings: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """By stage: seconds, and of these, waiting for the sandbox."""
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[list[float]]:
+        """Within: what the stage has waited is added to the list."""
+        started, waited = time.monotonic(), list[float]()
+        yield waited
+        seconds, before = self.timings.get(stage, (0.0, 0.0))
+        self.timings[stage] = seconds + time.monotonic() - started, before + sum(waited)
+
+
+def play(turns: Sequence[Turn], tools: Tools) -> None:
+    """One step of worlds whose texts are written at the same temperatures."""
+    for turn in turns:
+        turn.pairings = _pairings(turn)
+    with tools.timed("propose") as waited:
+        propose(turns, tools, waited)
+    with tools.timed("solve") as waited:
+        solve(turns, tools, waited)
+    with tools.timed("update"):
+        for turn in turns:
+            reward(turn)
+        update(turns, tools)
+    for turn in turns:
+        remember(turn)
+        measure(turn)
+
+
+def _pairings(turn: Turn) -> list[Pairing]:
+    world = turn.world
+    if world.config.is_fixed:
+        return [Pairing(FIXED, student, 0.5) for student in world.members]
+    return match(world.members, turn.step, stream(world.seed, turn.step, "match"), world.config.match)
+
+
+def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
+    """Teachers write proposals; the sandbox turns them into problems or rejections."""
+    config = turns[0].world.config
+    asked = [(turn, request) for turn in turns if not turn.world.config.is_fixed for request in _requests(turn, tools)]
+    asks = [
+        Ask(turn.world.slot(turn.pairings[request.pairing].teacher), request.prompt, turn.world.config.propose.max_tokens, request.seed)
+        for turn, request in asked
+    ]
+    verdicts: Overlap[Proposal, Problem | Rejection] = Overlap(
+        tools.thread, lambda some: judge(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
+    )
+    proposals: list[Proposal] = [Proposal("", "")] * len(asks)
+    count = 0
+
+    def receive(some: Sequence[tuple[int, Written]]) -> None:
+        nonlocal count
+        for number, written in some:
+            turn, request = asked[number]
+            teacher = turn.pairings[request.pairing].teacher
+            author = Author(teacher.id, teacher.version)
+            proposals[number] = Proposal(request.kind, written.text, request.references, author, written.writing)
+            verdicts.add(number, proposals[number])
+        count += len(some)
+        tools.tell("propose", count, len(asks))
+
+    if asks:
+        tools.tell("propose", 0, len(asks))
+        tools.scribe.write(asks, config.propose.temperature, receive)
+    found, seconds = verdicts.results()
+    waited.append(seconds)
+    for (turn, request), proposal, verdict in zip(asked, proposals, found, strict=True):
+        turn.posed.append(Posed(request.pairing, request.prompt_number, proposal, verdict))
+    for turn in turns:
+        if turn.world.config.is_fixed:
+            turn.posed = _fixed(turn, tools)
+        known = () if turn.world.config.is_fixed else turn.world.known  # fixed problems may come again
+        for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], known), strict=True):
+            posed.verdict = verdict
+
+
+def _requests(turn: Turn, tools: Tools) -> list[Request]:
+    world = turn.world
+    return requests(turn.pairings, world.archive, tools.kinds, tools.pack, world.config.propose, world.seed, turn.step)
+
+
+def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
+    world = turn.world
+    assert tools.source is not None
+    drafts = [
+        (number, kind, draft)
+        for number, pairing in enumerate(turn.pairings)
+        for kind, draft in tools.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
+    ]
+    jobs = [(kind, draft, None) for _, kind, draft in drafts]
+    verdicts = tools.thread.submit(judge_drafts, jobs, tools.kinds, tools.sandbox, world.config.verify).result()
+    return [
+        Posed(number, place, Proposal(kind, ""), verdict) for place, ((number, kind, _), verdict) in enumerate(zip(drafts, verdicts, strict=True))
+    ]
+
+
+def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
+    """Students attempt the problems; the sandbox grades them. Meanwhile it also looks how the new programs behave."""
+    config = turns[0].world.config
+    posed = [(turn, one, one.verdict) for turn in turns for one in turn.problems if isinstance(one.verdict, Problem)]
+    probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
+    asked: list[tuple[Turn, Posed, Problem, Member]] = []
+    asks: list[Ask] = []
+    for turn, one, problem in posed:
+        student = turn.pairings[one.pairing].student
+        prompt = answer_prompt(problem, tools.kinds[problem.kind], tools.pack)
+        for number in range(turn.world.config.solve.attempts):
+            seed = seed_for(turn.world.seed, turn.step, "solve", student.id, problem.key, number)
+            asked.append((turn, one, problem, student))
+            asks.append(Ask(turn.world.slot(student), prompt, turn.world.config.solve.max_tokens, seed))
+    grades: Overlap[tuple[Problem, str], Attempt] = Overlap(
+        tools.thread, lambda some: grade(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
+    )
+    writings: dict[int, Writing] = {}
+    count = 0
+
+    def receive(some: Sequence[tuple[int, Written]]) -> None:
+        nonlocal count
+        for number, written in some:
+            writings[number] = written.writing
+            grades.add(number, (asked[number][2], written.text))
+        count += len(some)
+        tools.tell("solve", count, len(asks))
+
+    if asks:
+        tools.tell("solve", 0, len(asks))
+        tools.scribe.write(asks, config.solve.temperature, receive)
+    found, seconds = grades.results()
+    waited.append(seconds)
+    for number, ((_, one, _, student), attempt) in enumerate(zip(asked, found, strict=True)):
+        one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=writings[number]))
+    for (_, one, problem), outcome in zip(posed, probes.result(), strict=True):
+        one.behaviour = behaviour(problem, outcome)
+
+
+def reward(turn: Turn) -> None:
+    """What everybody earned, who won, and what that says about their skill."""
+    world, config = turn.world, turn.world.config
+    shown = set(world.behaviours)
+    for posed in turn.posed:
+        if isinstance(posed.verdict, Problem):
+            posed.solve_rate = solve_rate(posed.attempts)
+            posed.novel = posed.behaviour not in shown
+            shown.add(posed.behaviour)
+        posed.reward = teacher_reward(posed.verdict, posed.solve_rate, posed.novel, config.reward)
+        posed.attempt_rewards = [student_reward(attempt, config.reward) for attempt in posed.attempts]
+    turn.games = [[] for _ in turn.pairings]
+    if config.is_fixed:
+        return
+    for number, pairing in enumerate(turn.pairings):
+        turn.games[number] = games(pairing, [posed.solve_rate for posed in turn.posed if posed.pairing == number], config.match)
+        teacher, student = world.by_id(pairing.teacher.id), world.by_id(pairing.student.id)
+        after = rated(teacher.rating, student.rating, turn.games[number], config.match)
+        if turn.games[number]:
+            world.change(teacher.id, rating=after[0])
+            world.change(student.id, rating=after[1])
+
+
+def update(turns: Sequence[Turn], tools: Tools) -> None:
+    """Every member learns from what it wrote, all in one pass."""
+    rows: list[TrainRow] = []
+    rates: dict[int, float] = {}
+    config = turns[0].world.config.update
+    for turn in turns:
+        own = turn.world.config
+        samples, places = _samples(turn)
+        found = advantages(samples, own.update)
+        for (posed, attempt), advantage in zip(places, found, strict=True):
+            if attempt is None:
+                posed.advantage = advantage
+            else:
+                posed.attempt_advantages[attempt] = advantage
+        for sample, advantage in zip(samples, found, strict=True):
+            writing, slot = sample.writing, turn.world.slot(turn.world.by_id(sample.member))
+            temperature = (own.propose if sample.sort[0] == "teacher" else own.solve).temperature
+            rows.append(TrainRow(slot, writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
+        rates |= {turn.world.slot(member): _rate(member, own.update) for member in turn.world.members}
+    tools.tell("update", 0, len(rows))
+    settings = TrainSettings(
+        learning_rates=rates,
+        weight_decay=config.weight_decay,
+        grad_clip=config.grad_clip,
+        clip_low=config.clip_low,
+        clip_high=config.clip_high,
+        kl=config.kl,
+        optimizer_steps=config.optimizer_steps,
+    )
+    stats = tools.engine.train(rows, settings)
+    apart = tools.engine.distances()
+    for turn in turns:
+        turn.metrics["update/rows_frac"] = 1 - stats.skipped_rows / len(rows) if rows else 0.0
+        turn.metrics |= _distances(turn, apart)
+        for member in turn.world.members:
+            if learned := stats.members.get(turn.world.slot(member)):
+                turn.updates.append({"member": member.id, **{name: getattr(learned, name) for name in _LEARNED}})
+                turn.world.change(member.id, version=member.version + 1)
+
+
+def _distances(turn: Turn, apart: Sequence[Sequence[float]]) -> dict[str, float]:
+    """How far the members of each role are apart in weight space: on average, and the two that are closest."""
+    found = {}
+    for role in ("teacher", "student", "both"):
+        slots = [turn.world.slot(member) for member in turn.world.members if member.role == role]
+        pairs = [apart[one][other] for one in slots for other in slots if one < other]
+        if pairs:
+            found[f"population/distance/{role}"] = sum(pairs) / len(pairs)
+            found[f"population/least_distance/{role}"] = min(pairs)
+    return found
+
+
+_LEARNED = ("rows", "tokens", "loss", "grad_norm", "entropy", "logprob_gap", "logprob_gap_max", "kl", "clipped_frac")
+
+
+def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
+    """All that was written in a turn, and where it belongs: to a proposal, or to an attempt of it by number."""
+    samples: list[Sample] = []
+    places: list[tuple[Posed, int | None]] = []
+    alone = turn.world.config.propose.samples == 1
+    for number, posed in enumerate(turn.posed):
+        pairing, kind = turn.pairings[posed.pairing], posed.proposal.kind
+        posed.attempt_advantages = [0.0] * len(posed.attempts)
+        if posed.proposal.writing is not None:
+            group = ("kind", kind) if alone else ("prompt", posed.prompt)
+            samples.append(Sample(pairing.teacher.id, group, ("teacher", kind), posed.proposal.writing, posed.reward))
+            places.append((posed, None))
+        for turn_number, (attempt, earned) in enumerate(zip(posed.attempts, posed.attempt_rewards, strict=True)):
+            assert attempt.writing is not None
+            samples.append(Sample(pairing.student.id, ("problem", number), ("student", kind), attempt.writing, earned))
+            places.append((posed, turn_number))
+    return samples, places
+
+
+def _rate(member: Member, config: UpdateConfig) -> float:
+    if member.learning_rate is not None:
+        return member.learning_rate
+    return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
+
+
+def remember(turn: Turn) -> None:
+    """What the world keeps of a step."""
+    world = turn.world
+    for posed in turn.problems:
+        assert isinstance(posed.verdict, Problem)
+        posed.new = posed.verdict.key not in world.known
+        world.known.add(posed.verdict.key)
+        world.behaviours.add(posed.behaviour)
+        world.archive.add(posed.verdict)
+    world.lazy_steps = 0 if turn.problems else world.lazy_steps + 1
+    world.still_steps = 0 if turn.updates else world.still_steps + 1

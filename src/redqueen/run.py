@@ -1,0 +1,145 @@
+"""A run: worlds that play step after step, each step in the ledger whole or not at all, with a checkpoint to go on from.
+
+The order is what makes a kill harmless: first the ledger, in one transaction, then the checkpoint. A resume takes the newest checkpoint
+that is whole, takes the later steps out of the ledger, and plays them again. Random streams follow from seed and step: they come out alike.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redqueen.config import Config
+from redqueen.errors import RedQueenError
+from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.store import Ledger
+from redqueen.loop import Tools, play
+from redqueen.turn import Turn, birth_row, rating_row
+from redqueen.world import World
+
+if TYPE_CHECKING:
+    from redqueen.engine import Engine
+
+ENGINE_FILE = "engine.safetensors"
+
+
+class Degenerate(RedQueenError):
+    """A run that has nothing left to learn from."""
+
+
+@dataclass(slots=True)
+class Run:
+    config: Config
+    worlds: list[World]
+    tools: Tools
+    ledger: Ledger
+    checkpoints: Checkpoints
+    mixes_worlds: bool = False
+    """Whether one engine call may serve several worlds. Faster, but then a world's figures depend on the others in the last bits."""
+    step: int = 0
+    """The last one that is whole."""
+
+    @property
+    def engine(self) -> "Engine":
+        return self.tools.engine
+
+    def begin(self) -> None:
+        """Write down what is there before the first step."""
+        rows: dict[str, list[dict[str, Any]]] = {"births": [], "ratings": []}
+        for world in self.worlds:
+            rows["births"] += [{"world": world.number, **birth_row(member)} for member in world.members]
+            rows["ratings"] += [{"world": world.number, **rating_row(member)} for member in world.members]
+        self.ledger.write(0, rows)
+        self.save()
+
+    def restore(self) -> None:
+        """Go back to the newest checkpoint that is whole."""
+        self.checkpoints.sweep()
+        last = self.ledger.last_step()
+        found = self.checkpoints.newest(at_most=last)
+        if found is None and last > 0:
+            raise RedQueenError(
+                f"no checkpoint of the run in {self.ledger.folder} can be read, so it cannot go on. "
+                "Its ledger is intact: `redqueen report` and `redqueen export --problems` still work."
+            )
+        if found is None:  # killed before the first checkpoint: nothing was played yet
+            self.ledger.truncate(-1)
+            self.begin()
+            return
+        self.engine.load(found.folder / ENGINE_FILE)
+        for world, snapshot in zip(self.worlds, found.state["worlds"], strict=True):
+            world.restore(snapshot)
+        self.ledger.truncate(found.step)
+        self.step = found.step
+
+    def save(self) -> None:
+        state = {"worlds": [world.snapshot() for world in self.worlds]}
+        self.checkpoints.save(self.step, {ENGINE_FILE: self.engine.save}, state)
+
+    def play(self, told: Callable[[list[Turn], float], None], asked_to_stop: Callable[[], bool]) -> None:
+        """The steps that are left. `told` gets each step's turns and its seconds; a stop comes after a step, never within."""
+        while self.step < self.config.steps and not asked_to_stop():
+            started = time.monotonic()
+            turns = self.play_step(self.step + 1)
+            told(turns, time.monotonic() - started)
+            for turn in turns:
+                self._look_for_an_end(turn)
+
+    def play_step(self, step: int) -> list[Turn]:
+        self.tools.timings.clear()
+        turns = [Turn(world, step) for world in self.worlds]
+        for together in _together(turns, self.mixes_worlds):
+            play(together, self.tools)
+        with self.tools.timed("ledger"):
+            self.ledger.write(step, _merged([turn.rows() for turn in turns]))
+            self.step = step
+            if step % self.config.ledger.checkpoint_every == 0 or step == self.config.steps:
+                self.save()
+        self.ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": w} for stage, (s, w) in self.tools.timings.items()])
+        return turns
+
+    def _look_for_an_end(self, turn: Turn) -> None:
+        world, stop = turn.world, turn.world.config.stop
+        if world.lazy_steps >= stop.lazy_steps:
+            raise Degenerate(
+                f"stopped after step {turn.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
+                "The base may not understand the prompts (look at `verify/rejected/...`), "
+                "or the teachers have unlearned it (lower update.learning_rate)."
+            )
+        if world.still_steps >= stop.still_steps:
+            raise Degenerate(
+                f"stopped after step {turn.step}: in {world.still_steps} steps no member had anything to learn, "
+                "because all rewards of every prompt were equal. "
+                "More solve.attempts or propose.samples, or other problems, would make a difference."
+            )
+        for role in ("teacher", "student"):
+            least = turn.metrics.get(f"population/least_distance/{role}")
+            if least is not None and least < stop.least_distance and turn.step > 1:
+                raise Degenerate(
+                    f"stopped after step {turn.step}: two {role}s have become one (distance {least:.3g}, stop.least_distance={stop.least_distance})"
+                )
+
+
+def _together(turns: Sequence[Turn], mixed: bool) -> list[list[Turn]]:
+    """Which worlds share engine calls: those that write at the same temperatures, or each alone."""
+    if not mixed:
+        return [[turn] for turn in turns]
+
+    def temperatures(turn: Turn) -> tuple[float, float]:
+        return turn.world.config.propose.temperature, turn.world.config.solve.temperature
+
+    return [list(group) for _, group in groupby(sorted(turns, key=temperatures), temperatures)]
+
+
+def _merged(tables: Sequence[dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
+    return {name: [row for rows in tables for row in rows[name]] for name in tables[0]}
+
+
+def run_folder(root: Path, name: str) -> Path:
+    """A folder of its own for a run without a name: runs/NAME-1, -2, ..."""
+    number = 1
+    while (root / f"{name}-{number}").exists():
+        number += 1
+    return root / f"{name}-{number}"

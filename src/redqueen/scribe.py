@@ -1,0 +1,79 @@
+"""Scribes: prompts go in as text, what members write comes out as text, with the tokens that training needs.
+
+This is the loop's only way to a model. A scripted scribe stands in for one in tests of the method itself.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from redqueen.engine import Completion, Row, Sampling
+from redqueen.records import Writing
+from redqueen.tasks.prompts import Prompt
+
+if TYPE_CHECKING:
+    from redqueen.engine.torch_engine import TorchEngine
+    from redqueen.model.base import Base
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A member is asked to go on with a prompt."""
+
+    slot: int
+    prompt: Prompt
+    max_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    text: str
+    writing: Writing
+
+
+Receive = Callable[[Sequence[tuple[int, Written]]], None]
+"""Given texts as they are ended, with the numbers of their asks."""
+
+
+class Scribe(Protocol):
+    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+        """One text for each ask, in order; `receive` gets each once, as soon as it is there."""
+        ...
+
+
+class ModelScribe:
+    """The members of an engine on a base."""
+
+    def __init__(self, engine: "TorchEngine", base: "Base") -> None:
+        self.engine, self.base = engine, base
+        self.context: int = getattr(base.model.config, "max_position_embeddings", None) or 1 << 30
+        self.tokens = 0
+        """Written so far."""
+
+    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+        found: list[Written | None] = [None] * len(asks)
+        prompts = [tuple(self.base.encode(ask.prompt)) for ask in asks]
+        fitting = [number for number, prompt in enumerate(prompts) if len(prompt) < self.context]
+        for number in set(range(len(asks))) - set(fitting):  # no room for a single token: an empty text, which nobody can read
+            found[number] = Written("", Writing(prompts[number], (), (), "length"))
+            receive([(number, found[number])])  # type: ignore[list-item]
+        rows = [
+            Row(prompts[number], min(asks[number].max_tokens, self.context - len(prompts[number])), asks[number].slot, asks[number].seed)
+            for number in fitting
+        ]
+
+        def ended(some: Sequence[tuple[int, Completion]]) -> None:
+            new = []
+            for row, completion in some:
+                number = fitting[row]
+                writing = Writing(prompts[number], completion.tokens, completion.logprobs, completion.ended)
+                found[number] = written = Written(self.base.decode(list(completion.tokens)), writing)
+                new.append((number, written))
+                self.tokens += len(completion.tokens)
+            receive(new)
+
+        stop_tokens, stop_texts = self.base.stops(text for ask in asks for text in ask.prompt.stop)
+        self.engine.generate(rows, Sampling(temperature, stop_tokens, stop_texts), ended=ended)
+        assert all(written is not None for written in found)
+        return found  # type: ignore[return-value]

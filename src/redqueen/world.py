@@ -1,0 +1,101 @@
+"""A world: one ecology of members with its archive and its memory of what was there before. All that a step changes is here."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from redqueen.archive import Archive
+from redqueen.config import Config
+from redqueen.program.complexity import Complexity
+from redqueen.records import Author, Member, Problem, Rating, Role
+
+_LETTERS: dict[Role, str] = {"teacher": "T", "student": "S", "both": "B"}
+
+
+@dataclass(slots=True)
+class World:
+    number: int
+    arm: str
+    """The rules it plays by, by name."""
+    config: Config
+    first_slot: int
+    """Its members' slots in the engine begin here."""
+    members: list[Member]
+    archive: Archive
+    known: set[str] = field(default_factory=set)
+    """Keys of all problems there ever were, those that have left the archive too."""
+    cells: set[str] = field(default_factory=set)
+    """Structural cells visited."""
+    behaviours: set[str] = field(default_factory=set)
+    lazy_steps: int = 0
+    """Steps in a row without a valid problem."""
+    still_steps: int = 0
+    """Steps in a row in which nobody had anything to learn."""
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed
+
+    def slot(self, member: Member) -> int:
+        return self.first_slot + member.slot
+
+    def by_id(self, member: str) -> Member:
+        return next(one for one in self.members if one.id == member)
+
+    def change(self, member: str, **changes: Any) -> None:
+        self.members = [replace(one, **changes) if one.id == member else one for one in self.members]
+
+    def snapshot(self) -> dict[str, Any]:
+        """All of it, as JSON can hold it. Random streams are not there: they follow from the seed and the step."""
+        return {
+            "members": [asdict(member) for member in self.members],
+            "archive": [asdict(problem) for problem in self.archive],
+            "known": sorted(self.known),
+            "cells": sorted(self.cells),
+            "behaviours": sorted(self.behaviours),
+            "lazy_steps": self.lazy_steps,
+            "still_steps": self.still_steps,
+        }
+
+    def restore(self, snapshot: Mapping[str, Any]) -> None:
+        self.members = [Member(**{**one, "rating": Rating(**one["rating"])}) for one in snapshot["members"]]
+        self.archive = Archive(self.config.archive.cap, map(_problem, snapshot["archive"]))
+        self.known, self.cells, self.behaviours = (set(snapshot[name]) for name in ("known", "cells", "behaviours"))
+        self.lazy_steps, self.still_steps = snapshot["lazy_steps"], snapshot["still_steps"]
+
+
+def new_world(number: int, arm: str, config: Config, first_slot: int, seeds: Iterable[Problem]) -> World:
+    return World(number, arm, config, first_slot, _first_members(config), Archive(config.archive.cap, seeds))
+
+
+def member_id(role: Role, number: int, born: int) -> str:
+    """Such as S2 for a first member, and S2.30 for one that was born in its place at step 30."""
+    return f"{_LETTERS[role]}{number}" + (f".{born}" if born else "")
+
+
+def _first_members(config: Config) -> list[Member]:
+    rating = config.match.rating.newborn()
+    population = config.population
+    wanted: list[tuple[Role, int]] = [("teacher", population.teachers), ("student", population.students)]
+    if config.match.scheme == "self_play":
+        wanted = [("both", population.students)]
+    roles = [role for role, count in wanted for _ in range(count)]
+    counts = dict.fromkeys(_LETTERS, 0)
+    members = []
+    for slot, role in enumerate(roles):
+        members.append(Member(member_id(role, counts[role], 0), role, slot, rating=rating))
+        counts[role] += 1
+    return members
+
+
+def _problem(fields: dict[str, Any]) -> Problem:
+    author = fields["author"]
+    return Problem(
+        **{
+            **fields,
+            "inputs": tuple(fields["inputs"]),
+            "outputs": tuple(fields["outputs"]),
+            "complexity": Complexity(**fields["complexity"]),
+            "author": None if author is None else Author(**author),
+        }
+    )
