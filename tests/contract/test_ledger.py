@@ -376,3 +376,12 @@ def test_a_copy_of_a_run_folder_is_a_run(ledger: Ledger, tmp_path: Path) -> None
     ledger.close()
     shutil.copytree(ledger.folder, tmp_path / "copy")
     assert digest(tmp_path / "copy") == digest(ledger.folder)
+
+
+def test_the_questions_in_the_documentation_can_be_asked(ledger: Ledger) -> None:
+    text = (Path(__file__).parents[2] / "docs/ledger.md").read_text()
+    questions = [question for question in text.partition("```sql")[2].partition("```")[0].split(";") if question.strip()]
+    assert len(questions) == 2
+    with contextlib.closing(reader(ledger.folder)) as connection:
+        for question in questions:
+            assert connection.execute(question).fetchall() == []
