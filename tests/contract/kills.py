@@ -1,6 +1,6 @@
 """A small run that saves as the loop does, killed at chosen and at random moments; a script, since what dies must not be the tests.
 
-    python tests/contract/kills.py points FOLDER           a kill at every point of a step and of the making of a run
+    python tests/contract/kills.py points FOLDER 1         a kill at every point of a step and of the making of a run (3: at every third)
     python tests/contract/kills.py random FOLDER 1000      as many kills at random moments of one run
     python tests/contract/kills.py full FOLDER             a disk that is full at each write (FOLDER is on a small disk of its own)
 
@@ -189,7 +189,7 @@ def straight(folder: Path, until: int) -> str:
     return digest(folder)
 
 
-def kill_at_points(folder: Path) -> dict[str, int]:
+def kill_at_points(folder: Path, stride: int) -> dict[str, int]:
     """A kill at each point of making a run, and of going on with one that has remains to sweep and a checkpoint to delete."""
     going = folder / "start"
     in_child(lambda say: work(going, 2, say))
@@ -198,7 +198,7 @@ def kill_at_points(folder: Path) -> dict[str, int]:
     done = {}
     for name, start, until, floor in (("new", None, -1, -1), ("going", going, 3, 2)):
         expected = straight(folder / name / "straight", until + 1)
-        point, killed = 1, True
+        point, killed, kills = 1, True, -1
         while killed:
             run = folder / "run"
             if start:
@@ -214,8 +214,9 @@ def kill_at_points(folder: Path) -> dict[str, int]:
             inspect(run, until + 1, until + 1)
             assert digest(run) == expected
             shutil.rmtree(run)
-            point += 1
-        done[name] = point - 2
+            point += stride
+            kills += 1
+        done[name] = kills
     return done
 
 
@@ -267,8 +268,6 @@ def fill_up(folder: Path) -> dict[str, int]:
 
 
 if __name__ == "__main__":
-    what, place = sys.argv[1], Path(sys.argv[2])
-    sys.stdout.write(
-        json.dumps(kill_at_points(place) if what == "points" else fill_up(place) if what == "full" else kill_at_random(place, int(sys.argv[3])))
-        + "\n"
-    )
+    what, place, *count = sys.argv[1:]
+    ways: dict[str, Callable[..., dict[str, int]]] = {"points": kill_at_points, "random": kill_at_random, "full": fill_up}
+    sys.stdout.write(json.dumps(ways[what](Path(place), *map(int, count))) + "\n")

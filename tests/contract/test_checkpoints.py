@@ -50,9 +50,10 @@ def steps(checkpoints: Checkpoints) -> list[int]:
 
 
 def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_that_was_acknowledged(place: Path) -> None:
-    points = script("points", place)
-    assert points["new"] > 20
-    assert points["going"] > 80
+    """At every fourth such point; `python tests/contract/kills.py points FOLDER 1` takes them all."""
+    kills = script("points", place, 4)
+    assert kills["new"] > 20
+    assert kills["going"] > 20
 
 
 def test_a_run_killed_again_and_again_has_the_digest_of_one_that_was_not(place: Path) -> None:
