@@ -15,6 +15,7 @@ import redqueen.threads  # noqa: F401 (before torch)
 from redqueen.streams import seed_for, stream
 
 _LOWEST = -(2**63)
+_WORTH_THREADS = 2**16
 
 
 class Draws:
@@ -38,17 +39,18 @@ class Draws:
     def normal(self, names: Sequence[str], like: Tensor) -> Tensor:
         """Standard normal numbers for a stack [n, ...] of these projections."""
         found = torch.empty(like.shape)
-        self._fill(names, lambda place, generator: found[place].normal_(generator=generator))
+        self._fill(names, found.numel(), lambda place, generator: found[place].normal_(generator=generator))
         return found.to(like.device, like.dtype)
 
     def uniform(self, names: Sequence[str], like: Tensor) -> Tensor:
         """Numbers between 0 and 1, in steps of 2^-16: masks need no finer ones, and four come from one draw."""
         each = like[0].numel()
         words = torch.empty(len(names), -(-each // 4), dtype=torch.int64)
-        self._fill(names, lambda place, generator: words[place].random_(_LOWEST, None, generator=generator))
+        self._fill(names, words.numel(), lambda place, generator: words[place].random_(_LOWEST, None, generator=generator))
         sixteen = words.view(torch.int16)[:, :each].to(like.device)
         return sixteen.to(like.dtype).add_(2**15 + 0.5).mul_(2**-16).view(like.shape)
 
-    def _fill(self, names: Sequence[str], fill: Callable[[int, torch.Generator], object]) -> None:
+    def _fill(self, names: Sequence[str], entries: int, fill: Callable[[int, torch.Generator], object]) -> None:
         generators = [self._generators.setdefault(name, torch.Generator().manual_seed(seed_for(self.seed, "projection", name))) for name in names]
-        list(self._threads.map(fill, range(len(names)), generators))
+        # where there is little to draw, threads cost more than they save
+        list((self._threads.map if entries > _WORTH_THREADS else map)(fill, range(len(names)), generators))
