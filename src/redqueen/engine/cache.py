@@ -25,10 +25,15 @@ class Lanes(Cache):
         for slab, (keys, values) in zip(self.slabs, prompts.states(), strict=True):
             slab.fill(lanes, keys[rows], values[rows])
 
-    def keep(self, lanes: Tensor) -> None:
-        """Only these lanes, in this order."""
-        for slab in self.slabs:
-            slab.keep(lanes)
+    def take(self, other: "Lanes", lanes: Tensor, into: Tensor) -> None:
+        """What is in these lanes of another goes into lanes of this one."""
+        for slab, full in zip(self.slabs, other.slabs, strict=True):
+            assert full.keys is not None and full.values is not None
+            slab.fill(into, full.keys[lanes], full.values[lanes])
+
+    @property
+    def bytes(self) -> int:
+        return sum(2 * slab.keys.numel() * slab.keys.element_size() for slab in self.slabs if slab.keys is not None)
 
 
 class _Layer(CacheLayerMixin):
@@ -78,11 +83,6 @@ class _Slab(_Layer):
         assert self.keys is not None and self.values is not None
         self.keys[lanes, :, : keys.shape[2]] = keys
         self.values[lanes, :, : values.shape[2]] = values
-
-    def keep(self, lanes: Tensor) -> None:
-        assert self.keys is not None and self.values is not None
-        self.keys, self.values, self.lanes = self.keys[lanes], self.values[lanes], len(lanes)
-        self.numbers = torch.arange(self.lanes, device=self.keys.device)
 
 
 class Prompts(Cache):

@@ -1,11 +1,13 @@
 """Drawing tokens: each row from its own stream, by its own count of draws, whatever stands beside it in the batch."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from redqueen.engine import Sampling
 
 _GOLDEN, _MIX1, _MIX2 = -7046029254386353131, -4658895280553007687, -7723592293110705685  # splitmix64's constants, as signed numbers
+
+_PART = 128
 
 
 def uniform(seeds: Tensor, draws: Tensor) -> Tensor:
@@ -32,10 +34,22 @@ def draw(logits: Tensor, sampling: Sampling, seeds: Tensor, draws: Tensor) -> tu
     chances = logprobs.exp()
     if sampling.top_p < 1:
         chances = _nucleus(chances, sampling.top_p)
-    heaps = chances.cumsum(-1, dtype=torch.float64)
-    point = uniform(seeds, draws)[:, None] * heaps[:, -1:]
-    tokens = torch.searchsorted(heaps, point, right=True)[:, 0].clamp(max=logits.shape[-1] - 1)
+    tokens = _drawn(chances, uniform(seeds, draws))
     return tokens, logprobs.gather(-1, tokens[:, None])[:, 0]
+
+
+def _drawn(chances: Tensor, points: Tensor) -> Tensor:
+    """The token at which the chances, added up, pass the point. First the part of the vocabulary, then the token in it: the long sums
+    of a large vocabulary would cost more than the model's last layer."""
+    vocabulary = chances.shape[-1]
+    parts = nn.functional.pad(chances, (0, -vocabulary % _PART)).unflatten(-1, (-1, _PART))
+    heaps = parts.sum(-1, dtype=torch.float64).cumsum(-1)
+    point = points[:, None] * heaps[:, -1:]
+    part = torch.searchsorted(heaps, point, right=True).clamp(max=heaps.shape[-1] - 1)
+    before = torch.where(part > 0, heaps.gather(-1, (part - 1).clamp(min=0)), 0.0)
+    within = parts.gather(1, part[:, :, None].expand(-1, 1, _PART))[:, 0].cumsum(-1, dtype=torch.float64)
+    token = torch.searchsorted(within, point - before, right=True).clamp(max=_PART - 1)
+    return (part * _PART + token)[:, 0].clamp(max=vocabulary - 1)
 
 
 def _nucleus(chances: Tensor, top_p: float) -> Tensor:

@@ -1,14 +1,21 @@
 """Passes through the model, as the engine needs them: prompts, one token for every lane, and sequences to learn from."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
+from redqueen.engine.attention import use_grouped
 from redqueen.engine.cache import Lanes, Prompts
 from redqueen.model.base import Base
 from redqueen.model.population import Population, Routing
+
+if TYPE_CHECKING:
+    from redqueen.engine.decode import Decoder
+
+_KEPT_FRAC = 0.25
+"""Share of the GPU's memory that idle lanes may keep."""
 
 
 class Forward:
@@ -16,15 +23,41 @@ class Forward:
 
     def __init__(self, base: Base, population: Population | None) -> None:
         self.base, self.population = base, population
+        use_grouped(base.model)
         self.config = base.model.config.get_text_config()
         self.layers: int = self.config.num_hidden_layers
         self.backbone: Any = base.model.get_decoder()
         self.head: Any = base.model.get_output_embeddings()
         self.softcap: float | None = getattr(self.config, "final_logit_softcapping", None)
         self.eager = base.model.config._attn_implementation == "eager"
+        """Plain attention, which adds its mask; torch's takes one of booleans, but would turn it into numbers in every layer."""
         self.window: int | None = getattr(self.config, "sliding_window", None)
         """How far back layers with local attention look."""
         self.layer_types = sorted(set(getattr(self.config, "layer_types", None) or []))
+
+        self.decoders: dict[tuple[tuple[int, ...], int], Decoder] = {}
+        self._graph_pool: Any = None
+
+    def decoder(self, slots: Sequence[int], length: int) -> "Decoder":
+        """Empty lanes for these slots. On a GPU they are kept for the next call, with what was recorded, while they take little memory."""
+        from redqueen.engine.decode import Decoder
+
+        if self.base.device.type != "cuda":
+            return Decoder(self, slots, length)
+        key = tuple(slots), length
+        if key not in self.decoders:
+            total = torch.cuda.mem_get_info(self.base.device)[1]
+            if sum(decoder.cache.bytes for decoder in self.decoders.values()) > _KEPT_FRAC * total:
+                self.decoders.clear()
+            self.decoders[key] = Decoder(self, slots, length)
+        self.decoders[key].clear()
+        return self.decoders[key]
+
+    def graph_pool(self) -> Any:
+        """Memory that all recordings share: only one of them is replayed at a time."""
+        if self._graph_pool is None:
+            self._graph_pool = torch.cuda.graph_pool_handle()
+        return self._graph_pool
 
     def routing(self, slots: Sequence[int]) -> Routing | None:
         return None if self.population is None else Routing.of(slots, self.population)
@@ -37,7 +70,7 @@ class Forward:
     def tokens(self, tokens: Tensor, positions: Tensor, cache: Lanes, window: int, routing: Routing | None) -> Tensor:
         """Logits after one more token in every lane."""
         back = (positions[:, None] - torch.arange(window, device=tokens.device))[:, None, None, :]
-        hidden = self._run(tokens[:, None], positions[:, None], self._masks(back >= 0, back), cache, routing)
+        hidden = self._run(tokens[:, None], positions[:, None], self._masks(back >= 0, back, numbers=True), cache, routing)
         return self.logits(hidden[:, 0])
 
     def sequences(self, ids: Tensor, positions: Tensor, mask: Tensor | None, routing: Routing | None) -> Tensor:
@@ -63,10 +96,10 @@ class Forward:
                 low = middle + 1
         return low
 
-    def _masks(self, seen: Tensor, back: Tensor) -> Any:
+    def _masks(self, seen: Tensor, back: Tensor, numbers: bool = False) -> Any:
         """The mask in the form that the model takes: `back` says how far each place lies behind, for layers that look only so far."""
         near = seen if self.window is None else seen & (back < self.window)
-        if self.eager:  # plain attention adds its mask
+        if self.eager or numbers:
             seen, near = (torch.zeros_like(mask, dtype=self.base.dtype).masked_fill(~mask, torch.finfo(self.base.dtype).min) for mask in (seen, near))
         if not self.layer_types:  # all layers are alike
             return near

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling
-from redqueen.engine.cache import Lanes, Prompts
+from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
+from redqueen.engine.decode import Decoder, ends
 from redqueen.engine.forward import Forward
 from redqueen.errors import ConfigError
 
@@ -23,6 +24,8 @@ _FEW_LANES = 64
 """So few lanes cost about as much as fewer."""
 _WINDOW = 64
 """Attention looks at so many places more at a time."""
+_WINDOW_GPU = 128
+"""On a GPU: every window is a recording of its own."""
 
 
 @dataclass(slots=True)
@@ -57,33 +60,30 @@ class Generator:
         self.waiting = _queues(rows)
         self.slots = list(self.waiting)
         most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
-        per_slot = max(1, min(lanes // len(self.slots), most))
-        self.lane_slots = [slot for slot in self.slots for _ in range(per_slot)]
-        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // _WINDOW) * _WINDOW
+        per_slot = self._rounded(max(1, min(lanes // len(self.slots), most)))
+        self.window = _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
+        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // self.window) * self.window
         self.found: list[Completion | None] = [None] * len(rows)
-        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
         self.computed = self.lane_steps = self.row_steps = 0
-        count = len(self.lane_rows)
-        limit = max(row.max_tokens for row in rows)
-        self.cache = Lanes(forward.layers, count, self.length)
-
-        def zeros(kind: torch.dtype, *more: int) -> Tensor:
-            return torch.zeros(count, *more, dtype=kind, device=self.device)
-
-        self.tokens, self.positions, self.written, self.limits, self.seeds = (zeros(torch.long) for _ in range(5))
-        self.live = zeros(torch.bool)
-        self.out_tokens, self.out_logprobs = zeros(torch.long, limit), zeros(torch.float32, limit)
         self.stops = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
-        self.routing = forward.routing(self.lane_slots)
+        self._use(forward.decoder([slot for slot in self.slots for _ in range(per_slot)], self.length))
+        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
+
+    def _use(self, decoder: Decoder) -> None:
+        self.lanes, self.lane_slots = decoder, decoder.lane_slots
+
+    def _rounded(self, lanes: int) -> int:
+        """On a GPU lanes come in powers of two: there are few sorts of decoders then, and recordings serve again."""
+        return 1 << (lanes - 1).bit_length() if self.device.type == "cuda" else lanes
 
     def run(self, done: Callable[[int], None], ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
         while any(self.waiting.values()) or any(row is not None for row in self.lane_rows):
             self._admit()
-            furthest = int(self.positions.max()) + self.chunk
-            window = min(self.length, -(-(furthest + 1) // _WINDOW) * _WINDOW)
+            furthest = int(self.lanes.positions.max()) + self.chunk
+            window = min(self.length, -(-(furthest + 1) // self.window) * self.window)
             for _ in range(self.chunk):
-                self._step(window)
+                self.lanes.step(window, self.sampling, self.stops)
             if found := self._collect():
                 done(len(found))
                 ended(found)
@@ -143,41 +143,30 @@ class Generator:
         logits = self.forward.prompts(ids.to(self.device), last, prompts, self.forward.routing([group.slot for group in groups]))
         lanes = torch.tensor([lane for _, lanes in part for lane in lanes], device=self.device)
         source = torch.tensor([number for number, (_, lanes) in enumerate(part) for _ in lanes], device=self.device)
-        self.cache.fill(lanes, prompts, source)
-        rows = [self.rows[row] for group in groups for row in group.rows]
-        for lane, row in zip(lanes.tolist(), [row for group in groups for row in group.rows], strict=True):
+        entering = [row for group in groups for row in group.rows]
+        for lane, row in zip(lanes.tolist(), entering, strict=True):
             self.lane_rows[lane] = row
-        self.seeds[lanes] = torch.tensor([_signed(row.seed) for row in rows], device=self.device)
-        self.limits[lanes] = torch.tensor([row.max_tokens for row in rows], device=self.device)
-        self.written[lanes] = 0
-        self.positions[lanes] = torch.tensor([len(row.prompt) for row in rows], device=self.device)
-        self.live[lanes] = True
-        tokens, logprobs = draw(logits[source], self.sampling, self.seeds[lanes], self.written[lanes])
-        self.out_tokens[lanes, 0], self.out_logprobs[lanes, 0] = tokens, logprobs
-        self.tokens[lanes] = tokens
-        self.written[lanes] = 1
-        self.live[lanes] = ~torch.isin(tokens, self.stops) & (self.limits[lanes] > 1)
+        self._enter(lanes, [self.rows[row] for row in entering], logits[source], prompts, source)
 
-    # tokens
-
-    def _step(self, window: int) -> None:
-        """One more token in every lane. A lane whose row has ended goes on in place, and nothing of it counts."""
-        logits = self.forward.tokens(self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing)
-        tokens, logprobs = draw(logits, self.sampling, self.seeds, self.written)
-        place = self.written.clamp(max=self.out_tokens.shape[1] - 1)[:, None]
-        live = self.live[:, None]
-        self.out_tokens.scatter_(1, place, torch.where(live, tokens[:, None], self.out_tokens.gather(1, place)))
-        self.out_logprobs.scatter_(1, place, torch.where(live, logprobs[:, None], self.out_logprobs.gather(1, place)))
-        self.tokens = torch.where(self.live, tokens, self.tokens)
-        self.positions = self.positions + self.live
-        self.written = self.written + self.live
-        self.live = self.live & ~torch.isin(tokens, self.stops) & (self.written < self.limits)
+    def _enter(self, lanes: Tensor, rows: Sequence[Row], logits: Tensor, prompts: Prompts, source: Tensor) -> None:
+        """Rows begin in these lanes, with their first token."""
+        state = self.lanes
+        state.cache.fill(lanes, prompts, source)
+        state.seeds[lanes] = torch.tensor([_signed(row.seed) for row in rows], device=self.device)
+        state.limits[lanes] = torch.tensor([row.max_tokens for row in rows], device=self.device)
+        state.positions[lanes] = torch.tensor([len(row.prompt) for row in rows], device=self.device)
+        tokens, logprobs = draw(logits, self.sampling, state.seeds[lanes], torch.zeros_like(lanes))
+        state.out_tokens[lanes, 0], state.out_logprobs[lanes, 0] = tokens, logprobs
+        state.tokens[lanes] = tokens
+        state.written[lanes] = 1
+        state.live[lanes] = ~ends(tokens, self.stops) & (state.limits[lanes] > 1)
 
     # rows leave
 
     def _collect(self) -> list[tuple[int, Completion]]:
         """Take the rows that have ended out of their lanes."""
-        live, written = self.live.tolist(), self.written.tolist()
+        state = self.lanes
+        live, written = state.live.tolist(), state.written.tolist()
         self.lane_steps += len(live) * self.chunk
         self.row_steps += sum(row is not None for row in self.lane_rows) * self.chunk
         texts = self.sampling.stop_texts
@@ -185,7 +174,8 @@ class Generator:
         if not there:
             return []
         index = torch.tensor(there, device=self.device)
-        tokens, logprobs = self.out_tokens[index].tolist(), self.out_logprobs[index].tolist()
+        longest = max(written[lane] for lane in there)
+        tokens, logprobs = state.out_tokens[index, :longest].tolist(), state.out_logprobs[index, :longest].tolist()
         ended: list[int] = []
         found: list[tuple[int, Completion]] = []
         for lane, row_tokens, row_logprobs in zip(there, tokens, logprobs, strict=True):
@@ -203,33 +193,42 @@ class Generator:
             self.lane_rows[lane] = None
             ended.append(lane)
         if ended:
-            self.live[torch.tensor(ended, device=self.device)] = False
+            state.live[torch.tensor(ended, device=self.device)] = False
         return found
 
     def _shrink(self) -> None:
-        """When nothing waits and a quarter of the lanes is free, go on without the free ones."""
+        """When nothing waits and a quarter of the lanes is free, or half on a GPU, go on without the free ones."""
         used = [lane for lane, row in enumerate(self.lane_rows) if row is not None]
         if any(self.waiting.values()) or not used or len(used) * 4 > len(self.lane_rows) * 3:
             return
-        keep = self._even(used)
-        index = torch.tensor(keep, device=self.device)
-        self.cache.keep(index)
-        for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
-            setattr(self, name, getattr(self, name)[index])
-        self.lane_rows = [self.lane_rows[lane] for lane in keep]
-        self.lane_slots = [self.lane_slots[lane] for lane in keep]
-        self.routing = self.forward.routing(self.lane_slots)
+        slots = self._even([self.lane_slots[lane] for lane in used])
+        if len(slots) >= len(self.lane_slots):
+            return
+        places = _places(slots, [self.lane_slots[lane] for lane in used])
+        smaller = self.forward.decoder(slots, self.length)
+        smaller.take(self.lanes, torch.tensor(used, device=self.device), torch.tensor(places, device=self.device))
+        rows: list[int | None] = [None] * len(slots)
+        for lane, place in zip(used, places, strict=True):
+            rows[place] = self.lane_rows[lane]
+        self.lane_rows = rows
+        self._use(smaller)
 
     def _even(self, used: list[int]) -> list[int]:
-        """These lanes, with some free ones where that makes as many for each slot: even blocks are served faster than uneven ones."""
-        by_slot = {slot: [lane for lane in used if self.lane_slots[lane] == slot] for slot in self.slots}
-        most = max(map(len, by_slot.values()))
+        """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
+        most = max(used.count(slot) for slot in self.slots)
+        if self.device.type == "cuda":
+            return [slot for slot in self.slots for _ in range(self._rounded(most))]
         if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
             return used
-        for slot, lanes in by_slot.items():
-            free = (lane for lane, row in enumerate(self.lane_rows) if row is None and self.lane_slots[lane] == slot)
-            lanes += [lane for lane, _ in zip(free, range(most - len(lanes)), strict=False)]
-        return sorted(lane for lanes in by_slot.values() for lane in lanes)
+        return [slot for slot in self.slots for _ in range(most)]
+
+
+def _places(slots: list[int], wanted: list[int]) -> list[int]:
+    """For each wanted slot the next lane of it."""
+    free: dict[int, deque[int]] = {}
+    for lane, slot in enumerate(slots):
+        free.setdefault(slot, deque()).append(lane)
+    return [free[slot].popleft() for slot in wanted]
 
 
 def _queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:

@@ -26,8 +26,9 @@ class Routing:
     """Which rows of a batch belong to which slot. Rows of one slot stand together."""
 
     slots: Tensor | None
-    """The slots in order, one for each block of rows; None when they are the first ones, from 0."""
+    """The slots in order, one for each block of rows; None when they follow each other from `first` on: then nothing is copied."""
     blocks: int
+    first: int = 0
     index: Tensor | None = None
     """For blocks of different sizes, [blocks, most rows]: the row at each place. None when all are of one size."""
     places: Tensor | None = None
@@ -43,20 +44,21 @@ class Routing:
             counts[number[slot]] += 1
             assert before == slot or counts[number[slot]] == 1, "rows of one slot stand together"
         device = population.device
-        chosen = None if order == list(range(len(order))) else torch.tensor(order, device=device)
+        first = order[0]
+        chosen = None if order == list(range(first, first + len(order))) else torch.tensor(order, device=device)
         if len(set(counts)) == 1:
-            return Routing(chosen, len(order))
+            return Routing(chosen, len(order), first)
         most = max(counts)
         index, places, row = [], [], 0
         for block, count in enumerate(counts):
             index.append([row + min(place, count - 1) for place in range(most)])  # a short block repeats its last row
             places += [block * most + place for place in range(count)]
             row += count
-        return Routing(chosen, len(order), torch.tensor(index, device=device), torch.tensor(places, device=device))
+        return Routing(chosen, len(order), first, torch.tensor(index, device=device), torch.tensor(places, device=device))
 
     def of_blocks(self, matrix: Tensor) -> Tensor:
         """What each block needs of a tensor that has a place for every slot."""
-        return matrix[: self.blocks] if self.slots is None else matrix[self.slots]
+        return matrix[self.first : self.first + self.blocks] if self.slots is None else matrix[self.slots]
 
     def gather(self, x: Tensor) -> Tensor:
         """[rows, tokens, n] as [blocks, rows * tokens, n]."""
@@ -245,8 +247,8 @@ class _Routed(torch.autograd.Function):
         d_a = torch.bmm(routing.gather(x).transpose(1, 2), d_low)
         # added here and not by autograd, which would want gradients in a layout of their own
         if routing.slots is None:
-            layer.grad_a[: routing.blocks].add_(d_a)
-            layer.grad_b[: routing.blocks].add_(d_b)
+            routing.of_blocks(layer.grad_a).add_(d_a)
+            routing.of_blocks(layer.grad_b).add_(d_b)
         else:
             layer.grad_a.index_add_(0, routing.slots, d_a.float())
             layer.grad_b.index_add_(0, routing.slots, d_b.float())

@@ -1,0 +1,88 @@
+"""Lanes in which rows are written, one token for every lane in each step, by tensors on the device that change in place.
+
+On a GPU a step is recorded once for each window of attention and then replayed: launching its kernels one by one would take longer than
+they do. Decoders are kept between calls, so that recordings are.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from redqueen.engine import Sampling
+from redqueen.engine.cache import Lanes
+from redqueen.engine.chance import draw
+from redqueen.engine.forward import Forward
+
+
+class Decoder:
+    """So many lanes for each slot, each with room for a prompt and what is written after it."""
+
+    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int) -> None:
+        self.forward, self.lane_slots, self.length = forward, list(lane_slots), length
+        self.device = forward.base.device
+        count = len(self.lane_slots)
+        self.cache = Lanes(forward.layers, count, length)
+        self.tokens, self.positions, self.written, self.limits, self.seeds = (
+            torch.zeros(count, dtype=torch.long, device=self.device) for _ in range(5)
+        )
+        self.live = torch.zeros(count, dtype=torch.bool, device=self.device)
+        self.out_tokens = torch.zeros(count, length, dtype=torch.long, device=self.device)
+        self.out_logprobs = torch.zeros(count, length, device=self.device)
+        self.routing = forward.routing(self.lane_slots)
+        self.graphs: dict[tuple[int, Sampling], torch.cuda.CUDAGraph] = {}
+
+    def clear(self) -> None:
+        """As new: no lane has a row."""
+        for values in (self.tokens, self.positions, self.written, self.limits, self.live):
+            values.zero_()
+
+    def step(self, window: int, sampling: Sampling, stops: Tensor) -> None:
+        """One more token in every lane, with attention to the first `window` places."""
+        if self.device.type != "cuda":
+            self._step(window, sampling, stops)
+            return
+        key = window, sampling
+        if key not in self.graphs:
+            self.graphs[key] = self._record(window, sampling, stops)
+        self.graphs[key].replay()
+
+    def _step(self, window: int, sampling: Sampling, stops: Tensor) -> None:
+        """A lane whose row has ended goes on in place, and nothing of it counts."""
+        logits = self.forward.tokens(self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing)
+        tokens, logprobs = draw(logits, sampling, self.seeds, self.written)
+        place, live = self.written.clamp(max=self.length - 1)[:, None], self.live[:, None]
+        self.out_tokens.scatter_(1, place, torch.where(live, tokens[:, None], self.out_tokens.gather(1, place)))
+        self.out_logprobs.scatter_(1, place, torch.where(live, logprobs[:, None], self.out_logprobs.gather(1, place)))
+        self.tokens.copy_(torch.where(self.live, tokens, self.tokens))
+        self.positions += self.live
+        self.written += self.live
+        self.live &= ~ends(tokens, stops) & (self.written < self.limits)
+
+    def _record(self, window: int, sampling: Sampling, stops: Tensor) -> torch.cuda.CUDAGraph:
+        """A step as a recording. The run before it, which kernels need once, leaves no trace but keys that are written again."""
+        changing = (self.tokens, self.positions, self.written, self.live, self.out_tokens, self.out_logprobs)
+        before = [values.clone() for values in changing]
+        torch.cuda.synchronize(self.device)
+        stream = torch.cuda.Stream(self.device)
+        with torch.cuda.stream(stream):
+            self._step(window, sampling, stops)
+        torch.cuda.current_stream(self.device).wait_stream(stream)
+        for values, old in zip(changing, before, strict=True):
+            values.copy_(old)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.forward.graph_pool()):
+            self._step(window, sampling, stops)
+        self.kept_alive = stops
+        return graph
+
+    def take(self, other: "Decoder", lanes: Tensor, into: Tensor) -> None:
+        """The rows in these lanes of another decoder go on in lanes of this one."""
+        self.clear()
+        self.cache.take(other.cache, lanes, into)
+        for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
+            getattr(self, name)[into] = getattr(other, name)[lanes]
+
+
+def ends(tokens: Tensor, stops: Tensor) -> Tensor:
+    return (tokens[:, None] == stops).any(1)
