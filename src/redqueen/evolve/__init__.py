@@ -3,3 +3,5 @@
 `select` says who dies and who breeds, `mutate` and `cross` hold the operators, `step` plans replacements and makes children.
 Settings and plans need no torch; only making a child does.
 """
+
+import redqueen.threads  # noqa: F401

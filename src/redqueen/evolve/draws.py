@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import torch
 from torch import Tensor
 
-import redqueen.threads  # noqa: F401 (before torch)
 from redqueen.streams import seed_for, stream
 
 _LOWEST = -(2**63)

@@ -4,8 +4,8 @@ Projections of one shape are stacked, so that each operation serves all of them.
 B[n, R, out] with R = r or 2r, everything that is decided is decided by small matrices R x R: the Gram matrices of the factors, in float64.
 The eigenvectors of A's Gram matrix give an orthonormal basis of A's columns, as QR would; those of the core in that basis give the singular
 triples of Delta. The products of float32 numbers are exact in float64, so that the Gram matrices resolve singular values down to 1e-8
-of the largest, which is all that float32 factors hold; and they cost a tenth of a QR decomposition. The small decompositions run on the CPU
-wherever the factors are: a GPU is slow at them, and results depend less on the device.
+of the largest, which is all that float32 factors hold; and they cost about a fifth of a QR decomposition on a CPU. The small decompositions
+run on the CPU wherever the factors are, so that results depend less on the device.
 
 The adapters' scale alpha / rank does not occur: it is one constant for all members, and every operator commutes with it.
 """
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-import redqueen.threads  # noqa: F401 (before torch)
 from redqueen.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ _NIL = 1e-6
 _TIE = 1e-14
 """How strongly, beside the core, directions that Delta does not use are ordered by their length in A."""
 _PIECE_CPU, _PIECE_CUDA = 2**21, 2**29
-"""Entries of the larger factor in one stack: what stays in a CPU's caches, what a GPU has room for."""
+"""Entries of the larger factor in one stack: on a CPU a few projections, since more gain nothing; on a GPU all of a shape."""
 
 
 @dataclass(frozen=True, slots=True)
