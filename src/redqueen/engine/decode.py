@@ -30,6 +30,7 @@ class Decoder:
         self.out_tokens = torch.zeros(count, length, dtype=torch.long, device=self.device)
         self.out_logprobs = torch.zeros(count, length, device=self.device)
         self.routing = forward.routing(self.lane_slots)
+        self._stops: dict[Sampling, Tensor] = {}
         self.graphs: dict[tuple[int, Sampling], torch.cuda.CUDAGraph] = {}
 
     def clear(self) -> None:
@@ -37,17 +38,28 @@ class Decoder:
         for values in (self.tokens, self.positions, self.written, self.limits, self.live):
             values.zero_()
 
-    def step(self, window: int, sampling: Sampling, stops: Tensor) -> None:
+    def step(self, window: int, sampling: Sampling) -> None:
         """One more token in every lane, with attention to the first `window` places."""
         if self.device.type != "cuda":
-            self._step(window, sampling, stops)
+            self._step(window, sampling)
             return
         key = window, sampling
         if key not in self.graphs:
-            self.graphs[key] = self._record(window, sampling, stops)
+            self.graphs[key] = self._record(window, sampling)
         self.graphs[key].replay()
 
-    def _step(self, window: int, sampling: Sampling, stops: Tensor) -> None:
+    def stops(self, sampling: Sampling) -> Tensor:
+        """Tokens that end a row. Kept: recordings read them."""
+        if sampling not in self._stops:
+            self._stops[sampling] = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
+        return self._stops[sampling]
+
+    def look(self) -> tuple[list[bool], list[int], list[int]]:
+        """Which lanes are live, how many tokens each has written, and its position: asked of the device at once."""
+        live, written, positions = torch.stack((self.live.long(), self.written, self.positions)).tolist()
+        return [value == 1 for value in live], written, positions
+
+    def _step(self, window: int, sampling: Sampling) -> None:
         """A lane whose row has ended goes on in place, and nothing of it counts."""
         logits = self.forward.tokens(self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing)
         tokens, logprobs = draw(logits, sampling, self.seeds, self.written)
@@ -57,23 +69,22 @@ class Decoder:
         self.tokens.copy_(torch.where(self.live, tokens, self.tokens))
         self.positions += self.live
         self.written += self.live
-        self.live &= ~ends(tokens, stops) & (self.written < self.limits)
+        self.live &= ~ends(tokens, self.stops(sampling)) & (self.written < self.limits)
 
-    def _record(self, window: int, sampling: Sampling, stops: Tensor) -> torch.cuda.CUDAGraph:
+    def _record(self, window: int, sampling: Sampling) -> torch.cuda.CUDAGraph:
         """A step as a recording. The run before it, which kernels need once, leaves no trace but keys that are written again."""
         changing = (self.tokens, self.positions, self.written, self.live, self.out_tokens, self.out_logprobs)
         before = [values.clone() for values in changing]
         torch.cuda.synchronize(self.device)
         stream = torch.cuda.Stream(self.device)
         with torch.cuda.stream(stream):
-            self._step(window, sampling, stops)
+            self._step(window, sampling)
         torch.cuda.current_stream(self.device).wait_stream(stream)
         for values, old in zip(changing, before, strict=True):
             values.copy_(old)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self.forward.graph_pool()):
-            self._step(window, sampling, stops)
-        self.kept_alive = stops
+            self._step(window, sampling)
         return graph
 
     def take(self, other: "Decoder", lanes: Tensor, into: Tensor) -> None:

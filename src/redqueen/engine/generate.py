@@ -60,17 +60,23 @@ class Generator:
         self.waiting = _queues(rows)
         self.slots = list(self.waiting)
         most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
-        per_slot = self._rounded(max(1, min(lanes // len(self.slots), most)))
+        room = max(1, lanes // len(self.slots))
+        per_slot = min(self._rounded(most), 1 << (room.bit_length() - 1)) if self.device.type == "cuda" else min(most, room)
         self.window = _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // self.window) * self.window
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
-        self.stops = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
         self._use(forward.decoder([slot for slot in self.slots for _ in range(per_slot)], self.length))
-        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
+        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
+        self.furthest = 0
+        """The position of the lane that has come furthest, or an upper bound of it."""
+        self.free: dict[int, list[int]] = {slot: [] for slot in self.slots}
+        for lane, slot in enumerate(self.lane_slots):
+            self.free[slot].append(lane)
+        self.lanes_each = {slot: len(lanes) for slot, lanes in self.free.items()}
 
     def _rounded(self, lanes: int) -> int:
         """On a GPU lanes come in powers of two: there are few sorts of decoders then, and recordings serve again."""
@@ -78,12 +84,11 @@ class Generator:
 
     def run(self, done: Callable[[int], None], ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
-        while any(self.waiting.values()) or any(row is not None for row in self.lane_rows):
+        while any(self.waiting.values()) or self._free() < len(self.lane_slots):
             self._admit()
-            furthest = int(self.lanes.positions.max()) + self.chunk
-            window = min(self.length, -(-(furthest + 1) // self.window) * self.window)
+            window = min(self.length, -(-(self.furthest + self.chunk + 1) // self.window) * self.window)
             for _ in range(self.chunk):
-                self.lanes.step(window, self.sampling, self.stops)
+                self.lanes.step(window, self.sampling)
             if found := self._collect():
                 done(len(found))
                 ended(found)
@@ -103,23 +108,25 @@ class Generator:
 
     def _admit(self) -> None:
         """Fill free lanes with waiting rows, a group of one prompt at a time, when enough are free to be worth a pass."""
-        free = [lane for lane, row in enumerate(self.lane_rows) if row is None]
-        if not any(self.waiting.values()) or len(free) < len(self.lane_rows) / 8:
+        if not any(self.waiting.values()) or self._free() < len(self.lane_rows) / 8:
             return
         entering: list[tuple[Group, list[int]]] = []
         for slot in self.slots:
-            lanes = [lane for lane in free if self.lane_slots[lane] == slot]
-            all_free = len(lanes) == self.lane_slots.count(slot)
+            lanes = self.free[slot] = sorted(self.free[slot], reverse=True)
+            all_free = len(lanes) == self.lanes_each[slot]
             groups = self.waiting[slot]
             while groups and lanes and (len(groups[0].rows) <= len(lanes) or all_free):
                 group = groups.popleft()
                 if len(group.rows) > len(lanes):  # more attempts than lanes: the others come later
                     groups.appendleft(Group(slot, group.prompt, group.rows[len(lanes) :]))
                     group = Group(slot, group.prompt, group.rows[: len(lanes)])
-                entering.append((group, [lanes.pop(0) for _ in group.rows]))
+                entering.append((group, [lanes.pop() for _ in group.rows]))
                 all_free = False
         for part in self._parts(entering):
             self._prefill(part)
+
+    def _free(self) -> int:
+        return sum(map(len, self.free.values()))
 
     def _parts(self, entering: list[tuple[Group, list[int]]]) -> Iterator[list[tuple[Group, list[int]]]]:
         """Prompts that go through the model together: of about one length, and not too many tokens; by slot within."""
@@ -155,20 +162,22 @@ class Generator:
         state.seeds[lanes] = torch.tensor([_signed(row.seed) for row in rows], device=self.device)
         state.limits[lanes] = torch.tensor([row.max_tokens for row in rows], device=self.device)
         state.positions[lanes] = torch.tensor([len(row.prompt) for row in rows], device=self.device)
+        self.furthest = max(self.furthest, *(len(row.prompt) for row in rows))
         tokens, logprobs = draw(logits, self.sampling, state.seeds[lanes], torch.zeros_like(lanes))
         state.out_tokens[lanes, 0], state.out_logprobs[lanes, 0] = tokens, logprobs
         state.tokens[lanes] = tokens
         state.written[lanes] = 1
-        state.live[lanes] = ~ends(tokens, self.stops) & (state.limits[lanes] > 1)
+        state.live[lanes] = ~ends(tokens, state.stops(self.sampling)) & (state.limits[lanes] > 1)
 
     # rows leave
 
     def _collect(self) -> list[tuple[int, Completion]]:
         """Take the rows that have ended out of their lanes."""
         state = self.lanes
-        live, written = state.live.tolist(), state.written.tolist()
+        live, written, positions = state.look()
         self.lane_steps += len(live) * self.chunk
-        self.row_steps += sum(row is not None for row in self.lane_rows) * self.chunk
+        self.row_steps += (len(live) - self._free()) * self.chunk
+        self.furthest = max((position for position, row in zip(positions, self.lane_rows, strict=True) if row is not None), default=0)
         texts = self.sampling.stop_texts
         there = [lane for lane, row in enumerate(self.lane_rows) if row is not None and (texts or not live[lane])]
         if not there:
@@ -191,6 +200,7 @@ class Generator:
             self.found[row] = completion
             found.append((row, completion))
             self.lane_rows[lane] = None
+            self.free[self.lane_slots[lane]].append(lane)
             ended.append(lane)
         if ended:
             state.live[torch.tensor(ended, device=self.device)] = False
@@ -198,20 +208,22 @@ class Generator:
 
     def _shrink(self) -> None:
         """When nothing waits and a quarter of the lanes is free, or half on a GPU, go on without the free ones."""
-        used = [lane for lane, row in enumerate(self.lane_rows) if row is not None]
-        if any(self.waiting.values()) or not used or len(used) * 4 > len(self.lane_rows) * 3:
+        there = len(self.lane_rows) - self._free()
+        if any(self.waiting.values()) or not there or there * 4 > len(self.lane_rows) * 3:
             return
+        used = [lane for lane, row in enumerate(self.lane_rows) if row is not None]
         slots = self._even([self.lane_slots[lane] for lane in used])
         if len(slots) >= len(self.lane_slots):
             return
         places = _places(slots, [self.lane_slots[lane] for lane in used])
         smaller = self.forward.decoder(slots, self.length)
         smaller.take(self.lanes, torch.tensor(used, device=self.device), torch.tensor(places, device=self.device))
-        rows: list[int | None] = [None] * len(slots)
-        for lane, place in zip(used, places, strict=True):
-            rows[place] = self.lane_rows[lane]
-        self.lane_rows = rows
+        before, furthest = self.lane_rows, self.furthest
         self._use(smaller)
+        self.furthest = furthest
+        for lane, place in zip(used, places, strict=True):
+            self.lane_rows[place] = before[lane]
+            self.free[slots[place]].remove(place)
 
     def _even(self, used: list[int]) -> list[int]:
         """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
