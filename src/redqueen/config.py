@@ -4,13 +4,14 @@ import json
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from redqueen.archive import ArchiveConfig
 from redqueen.engine.config import EngineConfig
 from redqueen.errors import ConfigError, unknown
+from redqueen.evolve.config import EvolveConfig
 from redqueen.fixed import FixedConfig
 from redqueen.match.config import MatchConfig
 from redqueen.propose import ProposeConfig
@@ -90,6 +91,7 @@ class Config(Section):
     solve: SolveConfig = SolveConfig()
     reward: RewardConfig = RewardConfig()
     update: UpdateConfig = UpdateConfig()
+    evolve: EvolveConfig = EvolveConfig()
     stop: StopConfig = StopConfig()
     ledger: LedgerConfig = LedgerConfig()
     evaluate: EvaluateConfig = EvaluateConfig()
@@ -185,12 +187,22 @@ def _explain(item: Any) -> str:
 
 
 def _fields(path: Sequence[str]) -> list[str]:
-    section: type[BaseModel] = Config
+    """Names that are possible in a section. Sections in lists have numbers in their path, and variants their type."""
+    sections: list[type[BaseModel]] = [Config]
     for name in path:
-        inner = section.model_fields[name].annotation
-        assert isinstance(inner, type) and issubclass(inner, BaseModel)
-        section = inner
-    return list(section.model_fields)
+        fields = [section.model_fields[name] for section in sections if name in section.model_fields]
+        if fields:
+            sections = [inner for field in fields for inner in _sections(field.annotation)]
+        else:
+            sections = [section for section in sections if section.model_fields["type"].default == name] or sections
+    return sorted({name for section in sections for name in section.model_fields})
+
+
+def _sections(annotation: Any) -> list[type[BaseModel]]:
+    """The sections within a type: itself, the variants of a union, the items of a list."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return [section for inner in get_args(annotation) for section in _sections(inner)]
 
 
 def to_toml(config: Config) -> str:
@@ -209,7 +221,18 @@ def _toml_lines(section: BaseModel, prefix: str) -> Iterator[str]:
         if value is None:  # TOML has no word for it
             yield f"# {name} = (none)"
             continue
-        yield f"{name} = {json.dumps(sorted(value) if isinstance(value, frozenset) else value)}"
+        yield f"{name} = {_toml_value(value)}"
     for name, value in inner:
         yield f"\n[{prefix}{name}]"
         yield from _toml_lines(value, f"{prefix}{name}.")
+
+
+def _toml_value(value: Any) -> str:
+    """In one line, sections in lists included."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump()
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{name} = {_toml_value(item)}" for name, item in value.items()) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml_value(item) for item in value) + "]"
+    return json.dumps(sorted(value) if isinstance(value, frozenset) else value)

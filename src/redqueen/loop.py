@@ -1,4 +1,4 @@
-"""One step over worlds, from match to update. It reads top to bottom; what a stage does is in the stage's own module.
+"""One step over worlds, from match to evolve. It reads top to bottom; what a stage does is in the stage's own module.
 
 Texts are verified and graded while others are still being written. Nothing that comes of it depends on how long anything took.
 """
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from redqueen.engine import Engine, TrainRow, TrainSettings
+from redqueen.evolve.select import Standing
+from redqueen.evolve.step import apply, plan
 from redqueen.fixed import Source
 from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
@@ -17,7 +19,7 @@ from redqueen.metrics.coverage import behaviour, probe
 from redqueen.metrics.step import measure
 from redqueen.overlap import Overlap
 from redqueen.propose import Request, requests
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Writing
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection, Writing
 from redqueen.reward import solve_rate, student_reward, teacher_reward
 from redqueen.sandbox import Sandbox
 from redqueen.scribe import Ask, Scribe, Written
@@ -25,9 +27,10 @@ from redqueen.solve import answer_prompt, grade
 from redqueen.streams import seed_for, stream
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import PromptPack
-from redqueen.turn import Posed, Turn
+from redqueen.turn import Posed, Turn, birth_row
 from redqueen.update import Sample, UpdateConfig, advantages
 from redqueen.verify import judge, judge_drafts, without_duplicates
+from redqueen.world import member_id
 
 FIXED = Member("fixed", "teacher", -1)
 """Stands where a teacher would, when problems are fixed ones."""
@@ -72,9 +75,11 @@ def play(turns: Sequence[Turn], tools: Tools) -> None:
         for turn in turns:
             reward(turn)
         update(turns, tools)
-    for turn in turns:
-        remember(turn)
-        measure(turn)
+    with tools.timed("evolve"):
+        for turn in turns:
+            remember(turn)
+            measure(turn)
+            evolve(turn, tools)
 
 
 def _pairings(turn: Turn) -> list[Pairing]:
@@ -297,3 +302,35 @@ def remember(turn: Turn) -> None:
         world.archive.add(posed.verdict)
     world.lazy_steps = 0 if turn.problems else world.lazy_steps + 1
     world.still_steps = 0 if turn.updates else world.still_steps + 1
+
+
+def evolve(turn: Turn, tools: Tools) -> None:
+    """The weakest of each role are replaced by children of the fittest. All children are made before one of them takes a place."""
+    world, config = turn.world, turn.world.config
+    if not config.evolve.due(turn.step):
+        return
+    standings = [
+        Standing(member.id, member.role, member.rating.mu, member.rating.sigma, _rate(member, config.update), config.solve.temperature)
+        for member in world.members
+    ]
+    planned = plan(standings, config.evolve, stream(world.seed, turn.step, "evolve"))
+    wanted = {parent for replacement in planned for parent in replacement.parents}
+    adapters = {member: tools.engine.read(world.slot(world.by_id(member))) for member in sorted(wanted)}
+    children = [apply(adapters, replacement) for replacement in planned]
+    perturbed = config.evolve.perturb.learning_rate_factor != 1
+    for replacement, weights in zip(planned, children, strict=True):
+        old = world.by_id(replacement.dead)
+        child = replace(
+            old,
+            id=member_id(old.role, int(old.id[1:].partition(".")[0]), turn.step),
+            version=0,
+            rating=Rating(replacement.mu, replacement.sigma),
+            born=turn.step,
+            learning_rate=replacement.learning_rate if perturbed else old.learning_rate,
+        )
+        tools.engine.write(world.slot(old), weights, reset_optimizer=config.evolve.child.reset_optimizer)
+        birth = replacement.birth(child.id, turn.step)
+        turn.births.append(birth_row(child, birth.parents, birth.operator, dict(birth.settings)))
+        turn.deaths.append({"member": old.id, "reason": replacement.reason, "mu": old.rating.mu, "sigma": old.rating.sigma})
+        world.members = [child if member.id == old.id else member for member in world.members]
+    turn.metrics["evolve/replaced"] = len(planned)

@@ -46,6 +46,8 @@ class Turn:
     posed: list[Posed] = field(default_factory=list)
     games: list[list[Game]] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
+    births: list[Row] = field(default_factory=list)
+    deaths: list[Row] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -62,6 +64,8 @@ class Turn:
             "attempts": self._attempts(),
             "ratings": (rating_row(member) for member in self.world.members),
             "updates": self.updates,
+            "births": self.births,
+            "deaths": self.deaths,
             "metrics": ({"name": name, "value": value} for name, value in self.metrics.items() if math.isfinite(value)),
         }
         return {table: [{**where, **row} for row in rows] for table, rows in tables.items()}
