@@ -44,6 +44,8 @@ class PopulationConfig(Section):
     """Members that invent problems; none: the problems are fixed ones, and students learn from these alone."""
     students: int = Field(default=4, ge=1)
     """Members that solve them. In self-play these are all members, and each has both roles."""
+    learning_rates: tuple[float, ...] = ()
+    """Own learning rates of the first members, teachers before students: for sweeps within one run."""
 
 
 class StopConfig(Section):

@@ -83,7 +83,8 @@ def _first_members(config: Config) -> list[Member]:
     counts = dict.fromkeys(_LETTERS, 0)
     members = []
     for slot, role in enumerate(roles):
-        members.append(Member(member_id(role, counts[role], 0), role, slot, rating=rating))
+        own = population.learning_rates[slot] if slot < len(population.learning_rates) else None
+        members.append(Member(member_id(role, counts[role], 0), role, slot, rating=rating, learning_rate=own))
         counts[role] += 1
     return members
 

@@ -26,6 +26,8 @@ _WINDOW = 64
 """Attention looks at so many places more at a time."""
 _WINDOW_GPU = 128
 """On a GPU: every window is a recording of its own."""
+_LENGTH_GPU = 512
+"""Lanes on a GPU are as long as a multiple of this, so that they serve again."""
 
 
 @dataclass(slots=True)
@@ -63,7 +65,8 @@ class Generator:
         room = max(1, lanes // len(self.slots))
         per_slot = min(self._rounded(most), 1 << (room.bit_length() - 1)) if self.device.type == "cuda" else min(most, room)
         self.window = _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
-        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // self.window) * self.window
+        step = _LENGTH_GPU if self.device.type == "cuda" else _WINDOW
+        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // step) * step
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
         self._use(forward.decoder([slot for slot in self.slots for _ in range(per_slot)], self.length))
