@@ -73,7 +73,22 @@ def run(
 
     extra = [f'{name}="{value}"' for name, value in (("base", base), ("device", device)) if value is not None]
     path = find_recipe(recipe)
-    start(load_config(path, [*extra, *(settings or [])]), path.stem, out, Path("runs"))
+    start([("run", load_config(path, [*extra, *(settings or [])]))], path.stem, out, Path("runs"))
+
+
+@app.command()
+def study(
+    file: Annotated[str, typer.Argument(help="A study by name, or a TOML file: arms, seeds, common settings.")] = "study-pawn",
+    out: Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")] = None,
+    settings: Settings = None,
+) -> None:
+    """Play several sets of rules, with several seeds each, as worlds of one run on one base."""
+    from redqueen.commands.run import start
+    from redqueen.config import find_recipe
+    from redqueen.study import load_study
+
+    path = find_recipe(file)
+    start(load_study(path, settings or []), path.stem, out, Path("runs"))
 
 
 @app.command()
@@ -123,22 +138,39 @@ def verify(
 
 @app.command("eval")
 def evaluate(
-    base: Annotated[str, typer.Argument(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub.")],
-    suite: Annotated[list[str] | None, typer.Option(help="heldout, heldout-quick or proposals; may be repeated.")] = None,
-    pack: Annotated[str | None, typer.Option(help="Prompt pack: chat or compact. By default what the base understands.")] = None,
+    target: Annotated[str, typer.Argument(help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter folder, or `gold`.")],
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(help="heldout, heldout-quick, proposals, a benchmark (humaneval+, gsm8k, ...), or code, math, all; may be repeated."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of benchmark files; by default REDQUEEN_DATA, else the hub.")] = None,
+    samples: Annotated[int, typer.Option(min=1, help="Replies to each item; more than one gives pass@k.")] = 1,
+    temperature: Annotated[float | None, typer.Option(min=0, help="By default 0 (greedy), or 0.8 with several samples.")] = None,
+    pack: Annotated[str | None, typer.Option(help="Prompt pack of Pawn's suites: chat or compact. By default what the base understands.")] = None,
+    style: Annotated[Literal["chat", "base"] | None, typer.Option(help="Prompts of benchmarks; by default chat where there is a template.")] = None,
+    base: Annotated[str | None, typer.Option(help="The base of an adapter, where its own config does not lead to it.")] = None,
     device: Device = "auto",
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")
     ] = "auto",
-    limit: Annotated[int | None, typer.Option(min=1, help="Only so many items, spread over the suite: for large bases on a CPU.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(min=1, help="Room for one answer; by default what Pawn needs, 400 at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only so many items: of a benchmark the first, else spread over the suite.")] = None,
+    max_tokens: Annotated[int | None, typer.Option(min=1, help="Room for one answer; by default what the suite needs.")] = None,
     sandbox: SandboxMode = None,
+    out: Annotated[Path | None, typer.Option(help="Write the JSON here, and every attempt beside it: a second call goes on from these.")] = None,
+    wrong: Annotated[bool, typer.Option("--wrong", help="With `gold`: answers that are known to be wrong instead.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Score a base on frozen suites: accuracy for each task kind and tier, with confidence intervals."""
-    from redqueen.commands.evaluate import EvalOptions, run
+    """Score a base or an adapter on suites, with confidence intervals. `eval gold` grades the benchmarks' own answers: they must all be right."""
+    from redqueen.commands import evaluate, gold
+    from redqueen.commands.benchmarks import BenchmarkOptions
 
-    run(base, suite or ["heldout"], EvalOptions(pack, device, dtype, limit, max_tokens, sandbox == "unsafe", as_json))
+    unsafe = sandbox == "unsafe"
+    if target == "gold":
+        raise typer.Exit(0 if gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out) else 1)
+    journal = out.with_suffix(".attempts.jsonl") if out else None
+    benchmarks = BenchmarkOptions(data, samples, temperature, limit, max_tokens, style, journal)
+    options = evaluate.EvalOptions(pack, device, dtype, limit, max_tokens, unsafe, as_json, base, out, benchmarks)
+    evaluate.run(target, suite or ["heldout"], options)
 
 
 @pawn_app.command("train")

@@ -133,25 +133,25 @@ def find_recipe(name: str) -> Path:
 
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
     """Defaults, then the file, then the settings; raises ConfigError with the place and the nearest name."""
-    values: dict[str, Any] = {} if path is None else _read_toml(path)
+    values: dict[str, Any] = {} if path is None else read_toml(path)
     for setting in settings:
-        _set(values, setting)
-    return _validated(values)
+        set_value(values, setting)
+    return validated(values)
 
 
 def config_from_toml(text: str) -> Config:
     """A config as `to_toml` wrote it."""
-    return _validated(tomllib.loads(text))
+    return validated(tomllib.loads(text))
 
 
-def _validated(values: dict[str, Any]) -> Config:
+def validated(values: dict[str, Any]) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
         raise ConfigError("\n".join(_explain(item) for item in error.errors())) from error
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except FileNotFoundError as error:
@@ -160,7 +160,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a readable TOML file: {error}") from error
 
 
-def _set(values: dict[str, Any], setting: str) -> None:
+def set_value(values: dict[str, Any], setting: str) -> None:
     name, equals, text = setting.partition("=")
     if not equals or not all(name.split(".")):
         raise ConfigError(f"--set takes a name and a value, such as verify.cpu_s=2; got '{setting}'")

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from redqueen.engine import Engine, TrainRow, TrainSettings
 from redqueen.evolve.select import Standing
 from redqueen.evolve.step import apply, plan
-from redqueen.fixed import Source
 from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
@@ -45,8 +44,6 @@ class Tools:
     sandbox: Sandbox
     kinds: dict[str, TaskKind]
     pack: PromptPack
-    source: Source | None
-    """Of fixed problems."""
     tell: Callable[[str, int, int], None] = lambda phase, done, total: None
     """Told the phase, and how many of how many are done."""
     thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox"))
@@ -136,11 +133,11 @@ def _requests(turn: Turn, tools: Tools) -> list[Request]:
 
 def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
     world = turn.world
-    assert tools.source is not None
+    assert world.source is not None
     drafts = [
         (number, kind, draft)
         for number, pairing in enumerate(turn.pairings)
-        for kind, draft in tools.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
+        for kind, draft in world.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
     ]
     jobs = [(kind, draft, None) for _, kind, draft in drafts]
     verdicts = tools.thread.submit(judge_drafts, jobs, tools.kinds, tools.sandbox, world.config.verify).result()
@@ -241,10 +238,9 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
         optimizer_steps=config.optimizer_steps,
     )
     stats = tools.engine.train(rows, settings)
-    apart = tools.engine.distances()
     for turn in turns:
         turn.metrics["update/rows_frac"] = 1 - stats.skipped_rows / len(rows) if rows else 0.0
-        turn.metrics |= _distances(turn, apart)
+        turn.metrics |= _distances(turn, tools.engine.distances(turn.world.first_slot, len(turn.world.members)))
         for member in turn.world.members:
             if learned := stats.members.get(turn.world.slot(member)):
                 turn.updates.append({"member": member.id, **{name: getattr(learned, name) for name in _LEARNED}})
@@ -255,7 +251,7 @@ def _distances(turn: Turn, apart: Sequence[Sequence[float]]) -> dict[str, float]
     """How far the members of each role are apart in weight space: on average, and the two that are closest."""
     found = {}
     for role in ("teacher", "student", "both"):
-        slots = [turn.world.slot(member) for member in turn.world.members if member.role == role]
+        slots = [member.slot for member in turn.world.members if member.role == role]
         pairs = [apart[one][other] for one in slots for other in slots if one < other]
         if pairs:
             found[f"population/distance/{role}"] = sum(pairs) / len(pairs)

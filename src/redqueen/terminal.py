@@ -6,6 +6,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 notes = Console(stderr=True, highlight=False)
 
 
+def note(text: str) -> None:
+    """A line for people. Paths and texts of models may hold brackets: it is shown as it stands."""
+    notes.print(text, markup=False, soft_wrap=True)
+
+
 def progress() -> Progress:
     """A progress bar; silent where standard error is not a terminal."""
     return Progress(

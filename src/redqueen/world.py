@@ -6,6 +6,7 @@ from typing import Any
 
 from redqueen.archive import Archive
 from redqueen.config import Config
+from redqueen.fixed import Source
 from redqueen.program.complexity import Complexity
 from redqueen.records import Author, Member, Problem, Rating, Role
 
@@ -22,6 +23,8 @@ class World:
     """Its members' slots in the engine begin here."""
     members: list[Member]
     archive: Archive
+    source: Source | None = None
+    """Of fixed problems, where nobody invents any."""
     known: set[str] = field(default_factory=set)
     """Keys of all problems there ever were, those that have left the archive too."""
     cells: set[str] = field(default_factory=set)
@@ -64,8 +67,8 @@ class World:
         self.lazy_steps, self.still_steps = snapshot["lazy_steps"], snapshot["still_steps"]
 
 
-def new_world(number: int, arm: str, config: Config, first_slot: int, seeds: Iterable[Problem]) -> World:
-    return World(number, arm, config, first_slot, _first_members(config), Archive(config.archive.cap, seeds))
+def new_world(number: int, arm: str, config: Config, first_slot: int, seeds: Iterable[Problem], source: Source | None = None) -> World:
+    return World(number, arm, config, first_slot, _first_members(config), Archive(config.archive.cap, seeds), source)
 
 
 def member_id(role: Role, number: int, born: int) -> str:

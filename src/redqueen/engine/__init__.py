@@ -119,8 +119,8 @@ class Engine(Protocol):
 
     def write(self, slot: int, weights: Any, *, reset_optimizer: bool) -> None: ...
 
-    def distances(self) -> list[list[float]]:
-        """How far the members are apart, as products B A, slot by slot."""
+    def distances(self, first: int, count: int) -> list[list[float]]:
+        """How far the members in so many slots from the first one on are apart, as products B A."""
         ...
 
     def save(self, path: Path) -> None: ...

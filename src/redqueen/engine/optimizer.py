@@ -23,7 +23,8 @@ class PopulationAdamW:
     def step(self, learning: Tensor, settings: TrainSettings) -> Tensor:
         """One step for the members that learned something; the others stay as they are. Their gradient norms, before clipping."""
         population, grads = self.population, self.population.grads
-        norms: Tensor = grads.norm(dim=1)
+        # summed in double: rounded again, it does not depend on how the rows were dealt out to threads
+        norms: Tensor = torch.linalg.vector_norm(grads, dim=1, dtype=torch.float64).float()
         if not bool(norms.isfinite().all()):
             broken = torch.nonzero(~norms.isfinite()).flatten().tolist()
             raise FloatingPointError(f"the gradient of the members in slots {broken} is not finite")

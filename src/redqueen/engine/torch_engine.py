@@ -93,9 +93,15 @@ class TorchEngine:
     def load(self, path: Path) -> None:
         self.restore(load_file(path))
 
-    def distances(self) -> list[list[float]]:
-        """How far the members are apart, as products B A, slot by slot."""
-        return self._members().distances().tolist()
+    def newborn(self, slot: int, seed: int) -> None:
+        """A new member takes the slot: it is the base, until it learns."""
+        self._members().reset(slot, seed)
+        assert self.optimizer is not None
+        self.optimizer.reset(slot)
+
+    def distances(self, first: int, count: int) -> list[list[float]]:
+        """How far the members in so many slots from the first one on are apart, as products B A."""
+        return self._members().distances(first, count).tolist()
 
     def _members(self) -> Population:
         if self.population is None:

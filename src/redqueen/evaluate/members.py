@@ -1,7 +1,7 @@
 """Members of a run on a frozen suite, all in one engine call, and what they gained over the base, item by item."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,18 +34,22 @@ class Difference:
         return f"{100 * self.mean:+.1f} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
 
 
-def answer(engine: TorchEngine, base: Base, pack: PromptPack, slots: Mapping[str, int], items: Sequence[Item], sandbox: Sandbox) -> Verdicts:
-    """Greedy answers of the members, by their slots."""
+Asked = tuple[int, str, int]
+"""A world, a member of it, and its slot."""
+
+
+def answer(engine: TorchEngine, base: Base, pack: PromptPack, slots: Sequence[int], items: Sequence[Item], sandbox: Sandbox) -> list[list[bool]]:
+    """Greedy answers of the members in these slots: right or wrong, slot by slot, item by item."""
     problems = [item.problem for item in items]
     prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
     ids = [tuple(base.encode(prompt)) for prompt in prompts]
-    rows = [Row(prompt, MAX_TOKENS[problem.kind], slot) for slot in slots.values() for prompt, problem in zip(ids, problems, strict=True)]
+    rows = [Row(prompt, MAX_TOKENS[problem.kind], slot) for slot in slots for prompt, problem in zip(ids, problems, strict=True)]
     stop_tokens, stop_texts = base.stops(text for prompt in prompts for text in prompt.stop)
     completions = engine.generate(rows, Sampling(0.0, stop_tokens, stop_texts))
     texts = [base.decode(list(completion.tokens)) for completion in completions]
     graded = grade(list(zip(problems * len(slots), texts, strict=True)), dict(KINDS), pack, sandbox, VerifyConfig())
     right = [attempt.verdict == "right" for attempt in graded]
-    return {member: right[number * len(items) : (number + 1) * len(items)] for number, member in enumerate(slots)}
+    return [right[number * len(items) : (number + 1) * len(items)] for number in range(len(slots))]
 
 
 def difference(subject: Sequence[float], base: Sequence[float]) -> Difference:

@@ -138,13 +138,12 @@ class Population(nn.Module):
             adapter[name] = first, torch.zeros(self.rank, outside)
         self.write(slot, adapter)
 
-    def distances(self) -> Tensor:
-        """[slots, slots]: the norm of the difference of two members, as the products that are added to the base. They are never formed:
+    def distances(self, first: int, count: int) -> Tensor:
+        """[count, count], of the slots from the first one on: the norm of the difference of two members, as the products that are added to the base. They are never formed:
         <A B, C D> is the sum over (A^T C) * (B D^T), which are as small as the rank."""
-        inner = torch.zeros(self.slots, self.slots, dtype=torch.float64, device=self.device)
+        inner = torch.zeros(count, count, dtype=torch.float64, device=self.device)
         for name in self.names:
-            a, b = self.views(self.weights, name)
-            inner += _inner(a, b)
+            inner += _inner(*self.views(self.weights[first : first + count], name))
         inner *= self.scale**2
         norms = inner.diagonal()
         return (norms[:, None] + norms[None, :] - 2 * inner).clamp(min=0).sqrt()

@@ -1,0 +1,156 @@
+"""Putting a run together: base, engine, sandbox, worlds and ledger, from settings or from a ledger that is there already.
+
+What can be wrong is looked at before what takes long.
+"""
+
+import json
+import platform
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from redqueen import __version__
+from redqueen.config import Config, config_from_toml, to_toml
+from redqueen.errors import ConfigError
+from redqueen.fixed import load_source, seed_drafts
+from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.store import Ledger, reader
+from redqueen.loop import Tools
+from redqueen.records import Problem
+from redqueen.run import Run
+from redqueen.sandbox import Sandbox
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.scribe import ModelScribe
+from redqueen.streams import seed_for
+from redqueen.tasks import KINDS, TaskKind
+from redqueen.terminal import note, warn_if_unsafe
+from redqueen.verify import judge_drafts
+from redqueen.world import World, new_world
+
+if TYPE_CHECKING:
+    from redqueen.model.base import Base
+
+Arm = tuple[str, Config]
+"""A name, and the rules of the world that plays by it."""
+
+SHARED = ("steps", "base", "device", "dtype", "engine", "tasks", "verify", "ledger", "evaluate", "sandbox")
+"""Settings that all worlds of a run have in common: one engine and one sandbox serve them all."""
+
+
+def assemble(stack: ExitStack, arms: Sequence[Arm], folder: Path) -> Run:
+    """A new run."""
+    _check_shared(arms)
+    run_parts = _Parts(stack, [config for _, config in arms])
+    worlds = _worlds(arms, run_parts)
+    rows = [{"world": world.number, "arm": world.arm, "seed": world.seed, "config": world.config.model_dump_json()} for world in worlds]
+    ledger = Ledger.create(folder, _about(arms[0][1], run_parts.base), rows)
+    return run_parts.run(arms[0][1], worlds, ledger)
+
+
+def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
+    """A run that is there, to be restored from its checkpoint; with `steps`, to go further than it was to go."""
+    arms = arms_of(folder)
+    config = arms[0][1]
+    if steps is not None and steps != config.steps:
+        arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
+        config = arms[0][1]
+        with Ledger.open(folder) as ledger:
+            ledger.add("run", [{"name": "config", "value": to_toml(config)}, {"name": "steps", "value": str(steps)}])
+            ledger.add(
+                "worlds",
+                [{"world": number, "arm": arm, "seed": one.seed, "config": one.model_dump_json()} for number, (arm, one) in enumerate(arms)],
+            )
+    run_parts = _Parts(stack, [one for _, one in arms])
+    return run_parts.run(config, _worlds(arms, run_parts), Ledger.open(folder))
+
+
+def arms_of(folder: Path) -> list[Arm]:
+    """The worlds of a run, by their rules."""
+    with closing(reader(folder)) as connection:
+        rows = connection.execute("SELECT arm, config FROM worlds ORDER BY world").fetchall()
+        text = connection.execute("SELECT value FROM run WHERE name = 'config'").fetchone()
+    config_from_toml(text[0])  # an old setting is named as such
+    return [(row["arm"], Config.model_validate_json(row["config"])) for row in rows]
+
+
+class _Parts:
+    """What all worlds share."""
+
+    def __init__(self, stack: ExitStack, configs: Sequence[Config]) -> None:
+        self.stack, config = stack, configs[0]
+        self.kinds = config.tasks.load_kinds()
+        self.sources = [load_source(one.fixed, one.tasks.kinds) if one.is_fixed else None for one in configs]
+        warn_if_unsafe(config.sandbox.unsafe)
+        from redqueen.engine.torch_engine import TorchEngine
+        from redqueen.model.base import load_base
+
+        self.base = load_base(config.base, device=config.device, dtype=config.dtype)
+        slots = sum(one.slots for one in configs)
+        self.engine = TorchEngine(self.base, slots, config.engine, config.seed)
+        note(
+            f"{self.base.name}, {self.base.parameters / 1e6:.1f}M parameters, {str(self.base.dtype).removeprefix('torch.')} on {self.base.device}; "
+            f"{slots} members of {self.engine.parameters_each / 1e3:,.0f}k parameters each"
+        )
+        self.sandbox = stack.enter_context(SandboxPool(config.sandbox))
+
+    def run(self, config: Config, worlds: list[World], ledger: Ledger) -> Run:
+        self.stack.enter_context(ledger)
+        pack = config.tasks.load_pack(self.base.pack)
+        tools = Tools(ModelScribe(self.engine, self.base), self.engine, self.sandbox, self.kinds, pack)
+        self.stack.callback(tools.thread.shutdown, wait=True, cancel_futures=True)
+        checkpoints = Checkpoints(ledger.folder, config.ledger.keep, note)
+        return Run(config, worlds, tools, ledger, checkpoints, mixes_worlds=self.base.device.type == "cuda")
+
+
+def _worlds(arms: Sequence[Arm], parts: _Parts) -> list[World]:
+    worlds: list[World] = []
+    first_slot = 0
+    for number, ((arm, config), source) in enumerate(zip(arms, parts.sources, strict=True)):
+        world = new_world(number, arm, config, first_slot, _seeds(config, parts.kinds, parts.sandbox), source)
+        for member in world.members:  # by the world's own seed: a world of a study begins as it would alone
+            parts.engine.newborn(world.slot(member), seed_for(world.seed, "newborn", member.slot))
+        worlds.append(world)
+        first_slot += config.slots
+    return worlds
+
+
+def _seeds(config: Config, kinds: dict[str, TaskKind], sandbox: Sandbox) -> list[Problem]:
+    """The problems an archive begins with, verified like any other."""
+    archive = config.archive
+    drafts = seed_drafts(archive.seeds, archive.seed_count, archive.seed_tiers, config.seed)
+    verdicts = judge_drafts([(kind, draft, None) for kind, draft in drafts], {**KINDS, **kinds}, sandbox, config.verify)
+    problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
+    if not problems:
+        raise ConfigError(f"none of the {len(drafts)} problems of archive.seeds={archive.seeds} is valid: the first is rejected for {verdicts[0]}")
+    return problems
+
+
+def _check_shared(arms: Sequence[Arm]) -> None:
+    first = arms[0][1]
+    for arm, config in arms:
+        for name in SHARED:
+            if getattr(config, name) != getattr(first, name):
+                raise ConfigError(f"the arms '{arms[0][0]}' and '{arm}' differ in '{name}', which all worlds of a run have in common")
+
+
+def _about(config: Config, base: "Base") -> dict[str, str]:
+    import torch
+    import transformers
+
+    machine = {
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "device": torch.cuda.get_device_name(base.device) if base.device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads",
+    }
+    return {
+        "config": to_toml(config),
+        "steps": str(config.steps),
+        "base": base.name,
+        "version": __version__,
+        "machine": json.dumps(machine),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
