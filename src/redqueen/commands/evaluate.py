@@ -1,16 +1,22 @@
-"""`redqueen eval`: a base on frozen suites, as a table or as JSON. What loads torch is imported once the names are known to be right."""
+"""`redqueen eval`: a base or an adapter on suites, as a table or as JSON. What loads torch is imported once all names are known to be right."""
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.errors import ConfigError, unknown
+from redqueen.commands.benchmarks import BenchmarkOptions, load_items, score, table
+from redqueen.errors import ConfigError
 from redqueen.evaluate.intervals import Accuracy
+from redqueen.evaluate.maths_judge import MathsJudge
+from redqueen.evaluate.suite import Judges
+from redqueen.evaluate.suites import BENCHMARKS, expand
+from redqueen.jsonl import open_output
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.sandbox import Sandbox
 from redqueen.sandbox.config import SandboxConfig
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from redqueen.model.base import Base
 
 SUITES = ("heldout", "heldout-quick", "proposals")
+"""Pawn's own; the others are benchmarks."""
 _PROPOSALS_EACH = 400
 
 
@@ -33,11 +40,16 @@ class EvalOptions:
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     limit: int | None = None
-    """Items of a suite, spread over it; None: all."""
+    """Items of a suite, of Pawn's suites spread over them, of a benchmark the first ones; None: all."""
     max_tokens: int | None = None
     """Room for one answer; None: what an answer of the suite takes."""
     unsafe: bool = False
     as_json: bool = False
+    base: str | None = None
+    """Of an adapter, where its own config does not lead to it."""
+    out: Path | None = None
+    """File for the JSON; the attempts go beside it, and a second call takes them up."""
+    benchmarks: BenchmarkOptions = field(default_factory=BenchmarkOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,26 +62,41 @@ class _Done:
 
 
 def run(source: str, suites: list[str], options: EvalOptions) -> None:
-    for suite in suites:
-        if suite not in SUITES:
-            raise ConfigError(unknown("suite", suite, SUITES))
+    names = expand(suites, SUITES)
     pack = load_pack(options.pack) if options.pack else None
-    from redqueen.model.base import load_base
+    items = load_items([name for name in names if name in BENCHMARKS], options.benchmarks.data, options.limit)
+    if options.out is not None and not options.out.parent.is_dir():
+        raise ConfigError(f"--out {options.out}: there is no folder {options.out.parent}")
+    from redqueen.evaluate.target import is_adapter, load_target
 
-    base = load_base(source, device=options.device, dtype=options.dtype)
+    own = [name for name in names if name in SUITES]
+    if own and is_adapter(source):
+        raise ConfigError(f"the suite '{own[0]}' takes a base; an adapter can be evaluated on benchmarks ({', '.join(list(BENCHMARKS)[:4])}, ...)")
+    target = load_target(source, options.base, options.device, options.dtype)
+    base = target.base
     notes.print(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}".replace("torch.", ""))
     warn_if_unsafe(options.unsafe)
-    results = {}
-    with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox:
-        for suite in suites:
+    results: dict[str, Any] = {}
+    with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
+        for suite in own:
             started = time.monotonic()
             done = (_propose if suite == "proposals" else _solve)(suite, base, pack or load_pack(base.pack), sandbox, options)
             notes.print(f"{suite}: {done.said} in {time.monotonic() - started:.0f} s", soft_wrap=True)
             results[suite] = done.figures
             if not options.as_json:
                 Console().print(done.table)
+        found = score(items, target, Judges(sandbox, maths), options.benchmarks)
+    if found and not options.as_json:
+        Console().print(table(found, f"{target.members[0]}: {'greedy' if options.benchmarks.samples == 1 else 'sampled'}"))
+    _hand_over({"base": base.name, "target": target.members[0], "suites": results | found}, options)
+
+
+def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
+    if options.out is not None:
+        with open_output(options.out) as file:
+            file.write(json.dumps(result, indent=1) + "\n")
     if options.as_json:
-        print(json.dumps({"base": base.name, "suites": results}))  # noqa: T201
+        print(json.dumps(result))  # noqa: T201
 
 
 def _solve(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> _Done:

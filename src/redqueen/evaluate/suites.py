@@ -1,0 +1,29 @@
+"""The benchmark suites by name, and their groups."""
+
+from collections.abc import Sequence
+
+from redqueen.errors import ConfigError, unknown
+from redqueen.evaluate.cruxeval import CruxEval
+from redqueen.evaluate.humaneval import HumanEval, HumanEvalPlus
+from redqueen.evaluate.livecodebench import LiveCodeBench
+from redqueen.evaluate.maths import MATHS
+from redqueen.evaluate.mbpp import Mbpp, MbppPlus
+from redqueen.evaluate.suite import Suite
+
+CODE: tuple[Suite, ...] = (CruxEval("i"), CruxEval("o"), HumanEval(), HumanEvalPlus(), Mbpp(), MbppPlus(), LiveCodeBench())
+BENCHMARKS: dict[str, Suite] = {suite.name: suite for suite in (*CODE, *MATHS)}
+GROUPS: dict[str, tuple[str, ...]] = {
+    "code": tuple(suite.name for suite in CODE),
+    "math": tuple(suite.name for suite in MATHS),
+    "all": tuple(BENCHMARKS),
+}
+
+
+def expand(names: Sequence[str], others: Sequence[str] = ()) -> list[str]:
+    """Names of suites, groups opened, each once; `others` are suites that are no benchmarks."""
+    found: dict[str, None] = {}
+    for name in names:
+        if name not in GROUPS and name not in BENCHMARKS and name not in others:
+            raise ConfigError(unknown("suite", name, [*others, *GROUPS, *BENCHMARKS]))
+        found |= dict.fromkeys(GROUPS.get(name, (name,)))
+    return list(found)
