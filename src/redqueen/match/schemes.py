@@ -29,9 +29,10 @@ def uniform(teachers: Sequence[Member], students: Sequence[Member], step: int, d
 
 
 def round_robin(teachers: Sequence[Member], students: Sequence[Member], step: int, draw: Random, config: RatingConfig) -> list[tuple[Member, Member]]:
-    """Everybody meets everybody in turn."""
-    games = max(len(teachers), len(students))
-    return [(teachers[game % len(teachers)], students[(game + step) % len(students)]) for game in range(games)]
+    """Everybody meets everybody in turn, and as often: whoever has to play twice in a step is another one each time."""
+    if len(teachers) < len(students):
+        return [(teachers[(game + step) % len(teachers)], student) for game, student in enumerate(students)]
+    return [(teacher, students[(game + step) % len(students)]) for game, teacher in enumerate(teachers)]
 
 
 def self_play(teachers: Sequence[Member], students: Sequence[Member], step: int, draw: Random, config: RatingConfig) -> list[tuple[Member, Member]]:
