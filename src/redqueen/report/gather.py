@@ -1,0 +1,89 @@
+"""All that a report shows of one side, as data: numbers and texts, nothing of how they look."""
+
+import contextlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from redqueen.ledger.lock import is_held
+from redqueen.ledger.store import reader
+from redqueen.report import curriculum, family, race, scores
+from redqueen.report.sample import MOST_CHARS, problems
+from redqueen.report.side import Side, sides
+from redqueen.report.story import tell
+
+
+def gather_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
+    """Every world of every run. All figures of a run are of the same steps, also while it goes on."""
+    opened = [contextlib.closing(reader(folder)) for folder in folders]
+    with contextlib.ExitStack() as stack:
+        found = []
+        for folder, closing in zip(folders, opened, strict=True):
+            connection = stack.enter_context(closing)
+            connection.execute("BEGIN")
+            found += sides(connection, folder)
+        return [gather(side, MOST_CHARS // len(found)) for side in found]
+
+
+def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
+    found = curriculum.tallies(side)
+    members = family.members(side)
+    lines = race.metrics(side)
+    wanted = side.about.get("steps", "")
+    figures: dict[str, Any] = {
+        "name": side.name,
+        "arm": side.arm,
+        "seed": side.seed,
+        "about": {name: side.about.get(name, "") for name in ("base", "version", "created")} | {"machine": _machine(side)},
+        "steps_done": side.last,
+        "steps_wanted": int(wanted) if wanted.isdecimal() else None,
+        "active": is_held(side.folder),
+        "ended": side.about.get("ended", ""),
+        "steps": side.windows.ends,
+        "window": side.windows.size,
+        "counts": _counts(side, found),
+        "metrics": lines,
+        "complexity_index": race.complexity_index(lines),
+        "ratings": race.ratings(side),
+        "matrix": race.matrix(side),
+        "timings": race.timings(side),
+        "updates": race.updates(side),
+        "members": members,
+        "operators": family.operator_credit(members, side.last),
+        "culled_young": family.culled_young(members, side.setting("evolve.every", 0) or 0),
+        "difficulty": curriculum.difficulty(side, found),
+        "rejections": curriculum.rejections(side, found),
+        "novelty": curriculum.novelty(side),
+        "templates": curriculum.templates(side),
+        "suites": scores.suites(side),
+        "students_by_kind": scores.by_kind(side, found, "student"),
+        "teachers_by_kind": scores.by_kind(side, found, "teacher"),
+        "problems": problems(side, most_chars),
+    }
+    figures["story"] = [asdict(sentence) for sentence in tell(figures)]
+    return figures
+
+
+def _counts(side: Side, found: list[curriculum.Tally]) -> dict[str, int]:
+    query = """SELECT coalesce(sum(attempts), 0) AS attempts, coalesce(sum(correct), 0) AS correct, count(winner) AS rated,
+            coalesce(sum(winner = 'student'), 0) AS student_won FROM pairings WHERE world = :world"""
+    (kept,) = side.row("SELECT count(*) FROM problems WHERE world = :world")
+    tokens = side.rows("SELECT name, sum(value) AS n FROM metrics WHERE world = :world AND name IN ('propose/tokens', 'solve/tokens') GROUP BY name")
+    (learned,) = side.row("SELECT coalesce(sum(tokens), 0) FROM updates WHERE world = :world")
+    return {
+        **dict(side.row(query)),
+        "proposals": sum(one.count for one in found),
+        "cut": sum(one.cut for one in found),
+        "problems": kept,
+        "tokens_written": int(sum(row["n"] for row in tokens)),
+        "tokens_learned": learned,
+    }
+
+
+def _machine(side: Side) -> str:
+    try:
+        return str(json.loads(side.about.get("machine", "{}")).get("device", ""))
+    except (ValueError, AttributeError):
+        return side.about.get("machine", "")
