@@ -5,7 +5,7 @@ What can be wrong is looked at before what takes long.
 
 import json
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +16,8 @@ from redqueen.config import Config, config_from_toml, to_toml
 from redqueen.errors import ConfigError
 from redqueen.fixed import load_source, seed_drafts
 from redqueen.ledger.checkpoint import Checkpoints
-from redqueen.ledger.store import Ledger, reader
+from redqueen.ledger.lock import RunLock
+from redqueen.ledger.store import Ledger, last_step, reader
 from redqueen.loop import Tools
 from redqueen.records import Problem
 from redqueen.run import Run
@@ -39,12 +40,14 @@ SHARED = ("steps", "base", "device", "dtype", "engine", "tasks", "verify", "ledg
 """Settings that all worlds of a run have in common: one engine and one sandbox serve them all."""
 
 
-def assemble(stack: ExitStack, arms: Sequence[Arm], folder: Path) -> Run:
-    """A new run."""
+def assemble(stack: ExitStack, arms: Sequence[Arm], place: Callable[[], Path]) -> Run:
+    """A new run, in a folder that is asked for last: where something is wrong, none is made."""
     _check_shared(arms)
     run_parts = _Parts(stack, [config for _, config in arms])
     worlds = _worlds(arms, run_parts)
     rows = [{"world": world.number, "arm": world.arm, "seed": world.seed, "config": world.config.model_dump_json()} for world in worlds]
+    folder = place()
+    stack.enter_context(RunLock(folder))
     ledger = Ledger.create(folder, _about(arms[0][1], run_parts.base), rows)
     return run_parts.run(arms[0][1], worlds, ledger)
 
@@ -54,6 +57,7 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
     arms = arms_of(folder)
     config = arms[0][1]
     if steps is not None and steps != config.steps:
+        _check_further(folder, steps)
         arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
         config = arms[0][1]
         with Ledger.open(folder) as ledger:
@@ -64,6 +68,13 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
             )
     run_parts = _Parts(stack, [one for _, one in arms])
     return run_parts.run(config, _worlds(arms, run_parts), Ledger.open(folder))
+
+
+def _check_further(folder: Path, steps: int) -> None:
+    with closing(reader(folder)) as connection:
+        done = last_step(connection)
+    if steps < done:
+        raise ConfigError(f"the run in {folder} has {done} steps already: --steps says to which step it is to go on")
 
 
 def arms_of(folder: Path) -> list[Arm]:
@@ -80,7 +91,11 @@ class _Parts:
 
     def __init__(self, stack: ExitStack, configs: Sequence[Config]) -> None:
         self.stack, config = stack, configs[0]
+        from redqueen.pawn.heldout import load_suite
+
         self.kinds = config.tasks.load_kinds()
+        if config.evaluate.suite:
+            load_suite(config.evaluate.suite)  # a wrong name is said now, not at the end
         self.sources = [load_source(one.fixed, one.tasks.kinds) if one.is_fixed else None for one in configs]
         warn_if_unsafe(config.sandbox.unsafe)
         from redqueen.engine.torch_engine import TorchEngine

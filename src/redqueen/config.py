@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
 from redqueen.archive import ArchiveConfig
 from redqueen.engine.config import EngineConfig
@@ -44,7 +44,7 @@ class PopulationConfig(Section):
     """Members that invent problems; none: the problems are fixed ones, and students learn from these alone."""
     students: int = Field(default=4, ge=1)
     """Members that solve them. In self-play these are all members, and each has both roles."""
-    learning_rates: tuple[float, ...] = ()
+    learning_rates: tuple[PositiveFloat, ...] = ()
     """Own learning rates of the first members, teachers before students: for sweeps within one run."""
 
 
@@ -104,6 +104,10 @@ class Config(Section):
         population, scheme = self.population, self.match.scheme
         if scheme == "self_play" and population.teachers:
             raise ValueError("in self-play every member has both roles: set population.teachers=0 and population.students to their number")
+        if len(population.learning_rates) > self.slots:
+            raise ValueError(f"population.learning_rates has {len(population.learning_rates)} rates for {self.slots} members")
+        if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
+            raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
         return self
 
     @property
@@ -116,6 +120,11 @@ class Config(Section):
         """Whether the problems are fixed ones: nobody invents any."""
         return self.population.teachers == 0 and self.match.scheme != "self_play"
 
+    @property
+    def is_rated(self) -> bool:
+        """Whether games are played: teachers against students."""
+        return self.population.teachers > 0
+
 
 RECIPES = Path(__file__).parent / "recipes"
 
@@ -123,7 +132,7 @@ RECIPES = Path(__file__).parent / "recipes"
 def find_recipe(name: str) -> Path:
     """A recipe of the package by its name, or a TOML file."""
     path = Path(name)
-    if path.suffix == ".toml" or path.exists():
+    if path.suffix == ".toml" or path.is_file():
         return path
     known = {found.stem: found for found in RECIPES.glob("*.toml")}
     if name not in known:
@@ -185,6 +194,8 @@ def _explain(item: Any) -> str:
     where = ".".join(path)
     if item["type"] == "extra_forbidden":
         return f"{where}: " + unknown("setting", path[-1], _fields(path[:-1]))
+    if item["type"] == "value_error" and isinstance(item["input"], dict):  # about settings that do not go together: the message names them
+        return f"{where}: {item['ctx']['error']}" if where else str(item["ctx"]["error"])
     return f"{where}: {item['msg']}; got {item['input']!r}"
 
 

@@ -3,6 +3,7 @@
 Texts are verified and graded while others are still being written. Nothing that comes of it depends on how long anything took.
 """
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -121,8 +122,8 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     for turn in turns:
         if turn.world.config.is_fixed:
             turn.posed = _fixed(turn, tools)
-        known = () if turn.world.config.is_fixed else turn.world.known  # fixed problems may come again
-        for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], known), strict=True):
+            continue
+        for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], turn.world.known), strict=True):
             posed.verdict = verdict
 
 
@@ -132,18 +133,16 @@ def _requests(turn: Turn, tools: Tools) -> list[Request]:
 
 
 def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
+    """The fixed problems of each student: they may come again in a later step, and to other students, but not twice to one."""
     world = turn.world
     assert world.source is not None
-    drafts = [
-        (number, kind, draft)
-        for number, pairing in enumerate(turn.pairings)
-        for kind, draft in world.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
-    ]
-    jobs = [(kind, draft, None) for _, kind, draft in drafts]
-    verdicts = tools.thread.submit(judge_drafts, jobs, tools.kinds, tools.sandbox, world.config.verify).result()
-    return [
-        Posed(number, place, Proposal(kind, ""), verdict) for place, ((number, kind, _), verdict) in enumerate(zip(drafts, verdicts, strict=True))
-    ]
+    found: list[Posed] = []
+    for number, pairing in enumerate(turn.pairings):
+        drafts = world.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
+        jobs = [(kind, draft, None) for kind, draft in drafts]
+        verdicts = without_duplicates(tools.thread.submit(judge_drafts, jobs, tools.kinds, tools.sandbox, world.config.verify).result(), ())
+        found += [Posed(number, len(found) + place, Proposal(kind, ""), verdicts[place]) for place, (kind, _) in enumerate(drafts)]
+    return found
 
 
 def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
@@ -224,6 +223,8 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
                 posed.attempt_advantages[attempt] = advantage
         for sample, advantage in zip(samples, found, strict=True):
             writing, slot = sample.writing, turn.world.slot(turn.world.by_id(sample.member))
+            if math.isnan(writing.logprob):
+                raise FloatingPointError(f"what {sample.member} writes has no probabilities any more: its weights have grown beyond all measure")
             temperature = (own.propose if sample.sort[0] == "teacher" else own.solve).temperature
             rows.append(TrainRow(slot, writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
         rates |= {turn.world.slot(member): _rate(member, own.update) for member in turn.world.members}
@@ -301,9 +302,10 @@ def remember(turn: Turn) -> None:
 
 
 def evolve(turn: Turn, tools: Tools) -> None:
-    """The weakest of each role are replaced by children of the fittest. All children are made before one of them takes a place."""
+    """The weakest of each role are replaced by children of the fittest. All children are made before one of them takes a place.
+    Where nobody is rated nobody is weakest, and all stay."""
     world, config = turn.world, turn.world.config
-    if not config.evolve.due(turn.step):
+    if not config.is_rated or not config.evolve.due(turn.step):
         return
     standings = [
         Standing(member.id, member.role, member.rating.mu, member.rating.sigma, _rate(member, config.update), config.solve.temperature)

@@ -49,7 +49,8 @@ def requests(
             for turn in range(config.prompts):
                 path = (step, "propose", pairing.teacher.id, pairing.student.id, name, turn)
                 draw = stream(seed, *path)
-                references = archive.sample(draw.randint(1, kind.reference_count), draw, (name, *kind.reference_kinds))
+                count = draw.randint(min(1, kind.reference_count), kind.reference_count)
+                references = archive.sample(count, draw, (name, *kind.reference_kinds))
                 prompt, shown = proposal_prompt(kind, references, pack, config)
                 number = next(numbers)
                 found += [Request(place, name, number, prompt, shown, seed_for(seed, *path, sample)) for sample in range(config.samples)]

@@ -4,6 +4,8 @@ The order is what makes a kill harmless: first the ledger, in one transaction, t
 that is whole, takes the later steps out of the ledger, and plays them again. Random streams follow from seed and step: they come out alike.
 """
 
+import contextlib
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.config import Config
-from redqueen.errors import RedQueenError
+from redqueen.errors import RedQueenError, StorageError
 from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.durable import make_folder
 from redqueen.ledger.store import Ledger
 from redqueen.loop import Tools, play
 from redqueen.turn import Turn, birth_row, rating_row
@@ -80,12 +83,15 @@ class Run:
 
     def play(self, told: Callable[[list[Turn], float], None], asked_to_stop: Callable[[], bool]) -> None:
         """The steps that are left. `told` gets each step's turns and its seconds; a stop comes after a step, never within."""
+        for world in self.worlds:  # killed after a step that should have been the last, it ends here
+            self._look_for_an_end(world)
         while self.step < self.config.steps and not asked_to_stop():
             started = time.monotonic()
             turns = self.play_step(self.step + 1)
             told(turns, time.monotonic() - started)
             for turn in turns:
-                self._look_for_an_end(turn)
+                self._look_for_an_end(turn.world)
+                self._look_for_twins(turn)
 
     def play_step(self, step: int) -> list[Turn]:
         self.tools.timings.clear()
@@ -100,25 +106,30 @@ class Run:
         self.ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": w} for stage, (s, w) in self.tools.timings.items()])
         return turns
 
-    def _look_for_an_end(self, turn: Turn) -> None:
-        world, stop = turn.world, turn.world.config.stop
+    def _look_for_an_end(self, world: World) -> None:
+        stop = world.config.stop
         if world.lazy_steps >= stop.lazy_steps:
             raise Degenerate(
-                f"stopped after step {turn.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
+                f"stopped after step {self.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
                 "The base may not understand the prompts (look at `verify/rejected/...`), "
                 "or the teachers have unlearned it (lower update.learning_rate)."
             )
         if world.still_steps >= stop.still_steps:
             raise Degenerate(
-                f"stopped after step {turn.step}: in {world.still_steps} steps no member had anything to learn, "
+                f"stopped after step {self.step}: in {world.still_steps} steps no member had anything to learn, "
                 "because all rewards of every prompt were equal. "
                 "More solve.attempts or propose.samples, or other problems, would make a difference."
             )
-        for role in ("teacher", "student"):
-            least = turn.metrics.get(f"population/least_distance/{role}")
-            if least is not None and least < stop.least_distance and turn.step > 1:
+
+    def _look_for_twins(self, turn: Turn) -> None:
+        """Two members that have become one. All begin as the base: who has not learned yet does not count."""
+        stop = turn.world.config.stop
+        for role in ("teacher", "student", "both"):
+            least = turn.metrics.get(f"population/least_distance/{role}", math.inf)
+            if least < stop.least_distance and all(member.version for member in turn.world.members if member.role == role):
                 raise Degenerate(
-                    f"stopped after step {turn.step}: two {role}s have become one (distance {least:.3g}, stop.least_distance={stop.least_distance})"
+                    f"stopped after step {turn.step}: two members of the role {role} have become one "
+                    f"(distance {least:.3g}, stop.least_distance={stop.least_distance})."
                 )
 
 
@@ -138,8 +149,15 @@ def _merged(tables: Sequence[dict[str, list[dict[str, Any]]]]) -> dict[str, list
 
 
 def run_folder(root: Path, name: str) -> Path:
-    """A folder of its own for a run without a name: runs/NAME-1, -2, ..."""
+    """A folder of its own for a run without a name: runs/NAME-1, -2, ... It is made at once, so that two runs never choose the same one."""
     number = 1
-    while (root / f"{name}-{number}").exists():
-        number += 1
-    return root / f"{name}-{number}"
+    try:
+        make_folder(root)
+        while True:
+            folder = root / f"{name}-{number}"
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+            number += 1
+    except OSError as error:
+        raise StorageError(f"no run can be made in {root}: {error}. Choose another folder with --out.") from error

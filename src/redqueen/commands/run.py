@@ -3,7 +3,7 @@
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from redqueen.commands.final import show_final
 from redqueen.commands.progress import StepProgress
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
+from redqueen.ledger.store import reader, refuse_what_is_there
 from redqueen.run import Degenerate, Run, run_folder
 from redqueen.scribe import ModelScribe
 from redqueen.terminal import note, notes
@@ -20,17 +21,18 @@ from redqueen.turn import Turn
 if TYPE_CHECKING:
     from redqueen.evaluate.members import Verdicts
 
+DEGENERATE, INTERRUPTED = 3, 130
+"""What the process says when a run ended before its steps were played, and when it was ended within a step."""
+
 
 def start(arms: Sequence[Arm], name: str, out: Path | None, root: Path) -> None:
-    """A new run, to its end."""
-    folder = out or run_folder(root, name)
-    if (folder / "run.sqlite").exists():  # before anything is loaded
-        raise ConfigError(f"there is a run in {folder} already. Choose another folder with --out, or go on with: redqueen resume {folder}")
+    """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
+    if out is not None:
+        refuse_what_is_there(out)
     with ExitStack() as stack:
-        stack.enter_context(RunLock(folder))
-        run = assemble(stack, arms, folder)
+        run = assemble(stack, arms, lambda: out or run_folder(root, name))
         run.begin()
-        _go(run, folder)
+        _go(run, run.ledger.folder)
 
 
 def resume(folder: Path, steps: int | None) -> None:
@@ -50,31 +52,51 @@ def _go(run: Run, folder: Path) -> None:
     started = time.monotonic()
     with _signals() as asked_to_stop, StepProgress(run) as progress:
         try:
+            _measure(run)
             run.play(lambda turns, seconds: _told(run, progress, turns, seconds), asked_to_stop)
         except Degenerate as degenerate:
             ended = str(degenerate)
         except FloatingPointError as error:
-            ended = f"stopped in step {run.step + 1}: {error}. Lower update.learning_rate; the run is intact up to step {run.step}."
+            _end(run, f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; lower update.learning_rate in a new one.")
+            raise SystemExit(DEGENERATE) from error
+        except KeyboardInterrupt as interrupt:
+            note(f"ended in step {run.step + 1}, of which nothing is kept. Go on with: redqueen resume {folder}")
+            raise SystemExit(INTERRUPTED) from interrupt
     if not ended and run.step < run.config.steps:
         note(f"stopped after step {run.step} of {run.config.steps}. Go on with: redqueen resume {folder}")
         return
-    if ended:
-        notes.print(ended, style="bold red", markup=False)
-    run.ledger.add("run", [{"name": "ended", "value": ended or "all steps played"}])
+    _end(run, ended)
     steps_s = time.monotonic() - started
     verdicts = _evaluate(run, with_base=True) if run.config.evaluate.suite else {}
     show_final(run, folder, verdicts, steps_s)
     if ended:
-        raise SystemExit(3)
+        raise SystemExit(DEGENERATE)
+
+
+def _end(run: Run, why: str) -> None:
+    if why:
+        notes.print(why, style="bold red", markup=False, soft_wrap=True)
+    run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}])
 
 
 def _told(run: Run, progress: StepProgress, turns: list[Turn], seconds: float) -> None:
     progress.step(turns, seconds)
-    every = run.config.evaluate.every
-    if every and run.config.evaluate.suite and run.step % every == 0 and run.step < run.config.steps:
-        for number, verdicts in _evaluate(run, with_base=False).items():
-            scores = ", ".join(f"{name} {100 * sum(right) / len(right):.1f} %" for name, right in verdicts.items())
-            note(f"  held-out{f', world {number}' if len(run.worlds) > 1 else ''}: {scores}")
+    _measure(run)
+
+
+def _measure(run: Run) -> None:
+    """The students on the suite, where it is time for it. It may have been time when the run was killed: a resume makes up for it."""
+    every, step = run.config.evaluate.every, run.step
+    if not every or not run.config.evaluate.suite or step % every or not 0 < step < run.config.steps or _is_measured(run):
+        return
+    for number, verdicts in _evaluate(run, with_base=False).items():
+        scores = ", ".join(f"{name} {100 * sum(right) / len(right):.1f} %" for name, right in verdicts.items())
+        note(f"  held-out{f', world {number}' if len(run.worlds) > 1 else ''}: {scores}")
+
+
+def _is_measured(run: Run) -> bool:
+    with closing(reader(run.ledger.folder)) as connection:
+        return connection.execute("SELECT 1 FROM evals WHERE step = ?", (run.step,)).fetchone() is not None
 
 
 def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":
@@ -99,8 +121,7 @@ def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":
         answers = answer(run.engine, scribe.base, run.tools.pack, [slot for _, _, slot in group], items, run.tools.sandbox)
         for (world, member, _), right in zip(group, answers, strict=True):
             found[world][member] = right
-    for world, verdicts in found.items():
-        run.ledger.add("evals", eval_rows(world, run.step, suite, verdicts, items))
+    run.ledger.add("evals", [row for world, verdicts in found.items() for row in eval_rows(world, run.step, suite, verdicts, items)])
     return found
 
 

@@ -52,7 +52,7 @@ class HallOfFameConfig(Section):
 
 class EvolveConfig(Section):
     every: int = Field(default=10, ge=0)
-    """Steps between two replacements; 0: no evolution."""
+    """Steps between two replacements; 0: no evolution. Nobody is replaced where nobody is rated: with fixed problems, and in self-play."""
     share: float = Field(default=0.25, ge=0, le=1)
     """Share of each role's members that are replaced, rounded down; the last one never is."""
     selection: SelectionSettings = Truncation()

@@ -17,7 +17,7 @@ from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
 from redqueen.ledger.tables import Table, schema_text, tables
 
-__all__ = ["FILE", "SCHEMA", "Ledger", "Rows", "about_of", "digest", "last_step", "reader"]
+__all__ = ["FILE", "SCHEMA", "Ledger", "Rows", "about_of", "digest", "last_step", "reader", "refuse_what_is_there"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -38,7 +38,7 @@ class Ledger:
     @classmethod
     def create(cls, folder: Path, about: Mapping[str, str], worlds: Rows) -> Self:
         """A new run in the folder, which is made if need be: whole, or nothing that looks like a run."""
-        _refuse_what_is_there(folder)
+        refuse_what_is_there(folder)
         try:
             make_folder(folder)
             _remove(folder / _NEW)
@@ -194,7 +194,8 @@ def _encoded(row: Sequence[Any]) -> bytes:
     return b"".join(parts)
 
 
-def _refuse_what_is_there(folder: Path) -> None:
+def refuse_what_is_there(folder: Path) -> None:
+    """A folder with a run, or with what is left of one, is no place for a new one."""
     if (folder / FILE).exists():
         raise ConfigError(f"there is a run in {folder} already. Choose another folder with --out, or go on with: redqueen resume {folder}")
     remains = [f"{FILE}-wal"] if (folder / f"{FILE}-wal").exists() else []
