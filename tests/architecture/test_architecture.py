@@ -70,6 +70,20 @@ def test_what_is_evaluated_never_reaches_a_stage() -> None:
             assert not any(name.startswith(("redqueen.evaluate", "redqueen.pawn.heldout")) for name in imports(path)), path
 
 
+def test_not_even_inside_a_function_does_what_rewards_or_trains_know_of_evaluation() -> None:
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room in ("reward", "update", "evolve", "match", "solve", "propose", "verify", "world", "loop"):
+            named = {
+                name
+                for node in ast.walk(ast.parse(path.read_text()))
+                for name in (
+                    [node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names] if isinstance(node, ast.Import) else []
+                )
+            }
+            assert not any(name.startswith(("redqueen.evaluate", "redqueen.commands")) for name in named), path
+
+
 def test_what_makes_documents_loads_no_torch() -> None:
     """It runs in as many processes as there are cores."""
     code = "import sys, redqueen.pawn.reading; print(sorted({'torch', 'transformers', 'pydantic'} & set(sys.modules)))"

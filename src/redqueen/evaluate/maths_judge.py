@@ -42,9 +42,9 @@ class _Worker:
         self.deadline = time.monotonic() + 120
         self.ready = False
 
-    def start(self, job: int, comparison: Comparison) -> None:
+    def start(self, job: int, comparison: Comparison, timeout_s: float) -> None:
         assert self.process.stdin is not None
-        self.job, self.deadline = job, time.monotonic() + TIMEOUT_S
+        self.job, self.deadline = job, time.monotonic() + timeout_s
         try:
             self.process.stdin.write(json.dumps(asdict(comparison)).encode() + b"\n")
             self.process.stdin.flush()
@@ -76,7 +76,8 @@ class _Worker:
 class MathsJudge:
     """Compares answers; opened when the first one comes. Use it as a context."""
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, timeout_s: float = TIMEOUT_S) -> None:
+        self.timeout_s = timeout_s
         self.size = workers or max(1, min(8, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1))
         self.workers: list[_Worker] = []
 
@@ -100,7 +101,7 @@ class MathsJudge:
     def _feed(self, worker: _Worker, waiting: list[int], comparisons: Sequence[Comparison]) -> None:
         if worker.ready and worker.job is None and waiting:
             job = waiting.pop()
-            worker.start(job, comparisons[job])
+            worker.start(job, comparisons[job], self.timeout_s)
 
     def _step(self, waiting: list[int], comparisons: Sequence[Comparison], verdicts: list[Verdict | None]) -> None:
         """Wait for the next word of any worker, or the end of its time."""

@@ -21,7 +21,6 @@ SECONDS = 5
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,4})?")
 _SCIENTIFIC = re.compile(r"([-+]?\d*\.?\d*)(?:\\times|\\cdot|\*|x|×)10\^(?:\{([-+]?\d{1,4})\}|([-+]?\d{1,4}))")
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname|textrm)\s*\{([^{}]*)\}")
-_UNITS = re.compile(r"(?<=[\d}.)])\s*\\?(?:degrees?|cents?|dollars?|inches|cm|m|km|min(?:utes)?|%|percent)(?:\^\{?\d\}?)?$", re.IGNORECASE)
 
 
 def main() -> None:
@@ -56,9 +55,8 @@ def agree(gold: str, given: str, decimals: bool, tolerance: float) -> bool:
     numbers = number(gold), number(given)
     if numbers[0] is not None and numbers[1] is not None:
         return near(gold, numbers[0], numbers[1], decimals, tolerance)
-    words = plain_words(gold)
-    if words is not None or plain_words(given) is not None:
-        return words == plain_words(given)
+    if is_words(gold) or is_words(given):
+        return words_of(gold) == words_of(given)
     return formulas_agree(gold, given, numbers[0], decimals, tolerance)
 
 
@@ -111,14 +109,15 @@ def near(gold_text: str, gold: Decimal, given: Decimal, decimals: bool, toleranc
     return abs(gold - given) <= allowed
 
 
-def plain_words(text: str) -> str | None:
-    """The words of an answer that is no formula (`\\text{Evelyn}`, `(C)`); None where it is one."""
-    inner = _TEXT.fullmatch(text.strip())
-    words = inner[1] if inner else text
-    words = words.strip().strip("()").strip()
-    if inner or (re.fullmatch(r"[A-Za-z][A-Za-z' ]*", words) and (len(words) > 3 or len(words.split()) > 1)):
-        return words.lower()
-    return None
+def is_words(text: str) -> bool:
+    """Is it no formula? `\\text{Evelyn}` and `(C)` in words; a few letters alone may be a product."""
+    words = words_of(text)
+    return bool(_TEXT.fullmatch(text)) or bool(re.fullmatch(r"[a-z][a-z' ]*", words) and (len(words) > 3 or " " in words))
+
+
+def words_of(text: str) -> str:
+    inner = _TEXT.fullmatch(text)
+    return (inner[1] if inner else text).strip().strip("()").strip().lower()
 
 
 if __name__ == "__main__":

@@ -29,8 +29,8 @@ class Target:
 
     @property
     def style(self) -> Style:
-        """A model with a chat template is talked to; others continue a text."""
-        return "chat" if self.base.tokenizer.chat_template else "base"
+        """A model with a chat template is talked to; others continue a text, Pawn among them: its template only joins messages."""
+        return "chat" if self.base.tokenizer.chat_template and self.base.pack == "chat" else "base"
 
     @property
     def batch(self) -> int:

@@ -1,0 +1,121 @@
+"""`redqueen eval` on benchmarks: figures, intervals, an adapter beside its base, and attempts that a second call takes up."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from redqueen.commands import gold
+from redqueen.commands.benchmarks import BenchmarkOptions
+from redqueen.commands.evaluate import EvalOptions, run
+from redqueen.errors import ConfigError
+from redqueen.evaluate.intervals import paired, pass_at_k
+from redqueen.evaluate.target import load_target
+from redqueen.model.base import load_base
+from redqueen.model.peft_io import save_adapter
+from redqueen.model.population import Population
+from tests.contract.benchmark_items import write_items
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_items(tmp_path_factory.mktemp("benchmarks"))
+
+
+@pytest.fixture(scope="module")
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A member as it is born: it says what its base says."""
+    folder = tmp_path_factory.mktemp("adapters") / "newborn"
+    save_adapter(Population(load_base("pawn", device="cpu"), 1, 4, 8.0), 0, folder)
+    return folder
+
+
+def options(data: Path, out: Path, **others: object) -> EvalOptions:
+    benchmarks = BenchmarkOptions(data, max_tokens=6, journal=out.with_suffix(".attempts.jsonl"), **others)  # type: ignore[arg-type]
+    return EvalOptions(device="cpu", limit=24, max_tokens=2, as_json=True, out=out, benchmarks=benchmarks)
+
+
+def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("pawn", ["cruxeval-o", "livecodebench", "heldout-quick"], options(data, tmp_path / "out.json"))
+    found = json.loads(capsys.readouterr().out)["suites"]
+    assert json.loads((tmp_path / "out.json").read_text())["suites"] == found
+    said = {name: found["cruxeval-o"][name] for name in ("n", "prompt_version", "style", "samples", "temperature", "max_tokens")}
+    assert said == {"n": 4, "prompt_version": "cruxeval-o-1", "style": "base", "samples": 1, "temperature": 0.0, "max_tokens": 6}
+    assert found["cruxeval-o"]["interval"][1] > 0.4  # four items say little
+    assert "public tests only" in found["livecodebench"]["note"]
+    assert found["heldout-quick"]["code_o"]["1"]["n"]
+
+
+def test_a_killed_evaluation_goes_on_where_it_was(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out.json"
+    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
+    whole, journal = json.loads(capsys.readouterr().out), tmp_path / "out.attempts.jsonl"
+    lines = journal.read_text().splitlines()
+    assert len(lines) == 6
+    journal.write_text("\n".join(lines[:3]) + '\n{"setting": {"sui')
+    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
+    assert json.loads(capsys.readouterr().out) == whole
+    assert len(journal.read_text().splitlines()) == 3 + 1 + 3  # what was there, the torn line, what was missing
+    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out, samples=2))  # another setting starts anew
+    assert json.loads(capsys.readouterr().out)["suites"]["gsm8k"]["pass_at"].keys() == {"1", "2"}
+    assert len(journal.read_text().splitlines()) == 7 + 12
+
+
+def test_an_adapter_is_compared_with_its_base_item_by_item(data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(str(adapter), ["cruxeval-o"], options(data, tmp_path / "out.json"))
+    found = json.loads(capsys.readouterr().out)
+    row = found["suites"]["cruxeval-o"]
+    assert found["target"] == "newborn"
+    assert row["against_base"] == {"difference": 0.0, "interval": [0.0, 0.0], "better": 0, "worse": 0, "p": 1.0}
+    assert row["base"]["accuracy"] == row["accuracy"]
+    with pytest.raises(ConfigError, match="takes a base"):
+        run(str(adapter), ["heldout"], EvalOptions(device="cpu"))
+
+
+def test_an_adapter_whose_base_is_gone_says_how_to_name_it(adapter: Path, tmp_path: Path) -> None:
+    config = json.loads((adapter / "adapter_config.json").read_text())
+    lost = tmp_path / "lost"
+    lost.mkdir()
+    (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "./nowhere"}))
+    with pytest.raises(ConfigError, match="--base"):
+        load_target(str(lost), None, "cpu", "auto")
+
+
+def test_a_table_is_printed_with_a_row_for_each_suite(
+    data: Path, adapter: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    run(str(adapter), ["gsm8k", "aime24"], EvalOptions(device="cpu", benchmarks=BenchmarkOptions(data, max_tokens=4, samples=2)))
+    out = capsys.readouterr().out
+    assert "% pass@2" in out
+    assert "difference (95 %)" in out
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("│")] == ["gsm8k", "aime24"]
+
+
+def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert gold.run(["humaneval", "livecodebench", "aime25"], data, None, wrong=False, unsafe=False, as_json=True, out=None)
+    out, err = capsys.readouterr()
+    assert json.loads(out) == {"humaneval": {"score": 1.0, "n": 3, "failed": []}, "aime25": {"score": 1.0, "n": 2, "failed": []}}
+    assert "livecodebench: left out: the benchmark ships no solutions" in err
+
+
+def test_several_samples_need_a_temperature() -> None:
+    with pytest.raises(ConfigError, match="same reply 4 times"):
+        BenchmarkOptions(samples=4, temperature=0.0)
+
+
+def test_pass_at_k_is_the_share_of_choices_with_a_right_one() -> None:
+    assert pass_at_k(4, 0, 2) == 0.0
+    assert pass_at_k(4, 1, 2) == pytest.approx(1 / 2)  # 3 of the 6 pairs hold it
+    assert pass_at_k(4, 3, 2) == 1.0
+    assert pass_at_k(10, 4, 1) == pytest.approx(0.4)
+    with pytest.raises(ValueError, match="pass@5"):
+        pass_at_k(4, 1, 5)
+
+
+def test_a_paired_difference_counts_only_where_the_two_differ() -> None:
+    difference = paired([1, 1, 1, 0, 1, 1], [1, 0, 0, 0, 0, 0])
+    assert (difference.mean, difference.better, difference.worse) == (pytest.approx(4 / 6), 4, 0)
+    assert difference.low < 4 / 6 < difference.high
+    assert difference.p == pytest.approx(2 / 16)
+    assert paired([1, 0], [1, 0]).p == 1.0
