@@ -1,5 +1,6 @@
 """The command line. Every command imports what it needs when it runs, so that `--help` is quick."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Literal
@@ -31,6 +32,7 @@ Without = Annotated[list[str] | None, typer.Option(help="Leave this wall down: n
 ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", help="A sparse TOML file of settings.")]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="One setting, such as verify.cpu_s=2; may be repeated.")]
 Device = Annotated[str, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")]
+_RECIPES = ", ".join(sorted(path.stem for path in (Path(__file__).parent / "recipes").glob("*.toml") if not path.stem.startswith("study-")))
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -61,17 +63,20 @@ def config(file: ConfigFile = None, settings: Settings = None) -> None:
 
 @app.command()
 def run(
-    recipe: Annotated[str, typer.Argument(help="A recipe by name, or a TOML file.")] = "pawn-cpu",
+    recipe: Annotated[str, typer.Argument(help=f"A TOML file, or a recipe by name: {_RECIPES}.")] = "pawn-cpu",
     out: Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")] = None,
     base: Annotated[str | None, typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub.")] = None,
     device: Annotated[str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")] = None,
     settings: Settings = None,
 ) -> None:
-    """Play the arms race: teachers invent problems, students solve them, both learn. Without arguments: on a laptop, in minutes."""
+    """Play the arms race: teachers invent problems, students solve them, both learn. Without arguments: on a laptop, in minutes.
+
+    `redqueen config` prints every setting there is. Ctrl-C ends after the step, a second one at once; `redqueen resume` goes on.
+    """
     from redqueen.commands.run import start
     from redqueen.config import find_recipe, load_config
 
-    extra = [f'{name}="{value}"' for name, value in (("base", base), ("device", device)) if value is not None]
+    extra = [f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in (("base", base), ("device", device)) if value is not None]
     path = find_recipe(recipe)
     start([("run", load_config(path, [*extra, *(settings or [])]))], path.stem, out, Path("runs"))
 

@@ -143,6 +143,8 @@ def find_recipe(name: str) -> Path:
 def load_config(path: Path | None = None, settings: Sequence[str] = ()) -> Config:
     """Defaults, then the file, then the settings; raises ConfigError with the place and the nearest name."""
     values: dict[str, Any] = {} if path is None else read_toml(path)
+    if "arms" in values:
+        raise ConfigError(f"{path} is a study: play it with `redqueen study`")
     for setting in settings:
         set_value(values, setting)
     return validated(values)
