@@ -116,6 +116,31 @@ def runs(root: Annotated[Path, typer.Argument(help="Folder that holds runs.")] =
 
 
 @app.command()
+def crossplay(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run that was played with ledger.snapshot_every.")],
+    each: Annotated[int, typer.Option(min=1, help="Most problems of one time.")] = 100,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1; by default the run's.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Students of one time on problems of another: do later ones solve what earlier teachers posed, or does the race go in circles?"""
+    from redqueen.commands.crossplay import run
+
+    run(folder, each, device, as_json)
+
+
+@app.command()
+def report(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; several are shown side by side.")],
+    out: Annotated[Path | None, typer.Option(help="File to write; by default report.html in the run's folder, or here for several runs.")] = None,
+    png: Annotated[bool, typer.Option("--png", help="Also write every figure as a picture, beside the report.")] = False,
+) -> None:
+    """Make report.html from a run's ledger: what happened, what looks suspicious, figures, and every problem to look at."""
+    from redqueen.commands.report import run
+
+    run(folders, out, png)
+
+
+@app.command()
 def digest(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Print one hash over all records of a run, timings left out: equal for equal runs."""
     from redqueen.ledger.store import digest

@@ -1,0 +1,265 @@
+// Charts as SVG elements. A panel is plain data: { type, title, ... }; draw(panel, width, range) gives an element, table(panel) its numbers.
+// Texts become text nodes, never markup: what models wrote may be hostile.
+
+const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
+
+function fill(node, attributes, children) {
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === "text") node.textContent = value;
+    else if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+const html = (name, attributes, ...children) => fill(document.createElement(name), attributes, children);
+const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG_NAMESPACE, name), attributes, children);
+
+// Characters that draw nothing, or turn the direction of what follows, are shown by their numbers.
+const visible = (text) =>
+  String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+
+const FORMATS = {
+  share: (v) => (100 * v).toFixed(Math.abs(v) < 0.1 && v !== 0 ? 1 : 0) + " %",
+  points: (v) => (v > 0 ? "+" : "") + (100 * v).toFixed(1),
+  seconds: (v) => (v >= 100 ? v.toFixed(0) : +v.toPrecision(2)) + " s",
+  number: (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : v !== 0 && Math.abs(v) < 1e-4 ? v.toExponential(0) : String(+v.toPrecision(3))),
+};
+const say = (panel, value) => (value === null || value === undefined ? "–" : FORMATS[panel.unit || "number"](value));
+
+const scale = (from, to, start, end) => (value) => start + ((value - from) / (to - from || 1)) * (end - start);
+
+function ticks(low, high, wanted) {
+  const rough = (high - low) / wanted || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * [1, 2, 5, 10].find((factor) => factor * power >= rough * 0.999);
+  const found = [];
+  for (let value = Math.ceil(low / step - 1e-9) * step; value <= high + step * 1e-9; value += step) found.push(+value.toPrecision(12));
+  return found;
+}
+
+// The least and the largest value of a panel, to give panels that stand side by side one scale.
+function extent(panel) {
+  if (panel.domain) return panel.domain;
+  const values = panel.type === "bars" ? panel.rows.flatMap((row) => [row.value, row.low, row.high]) : [...(panel.across || []).map((line) => line.y), ...(panel.series || []).flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])];
+  let low = Infinity, high = -Infinity;
+  if (panel.type === "stack") {
+    (panel.x || []).forEach((_, at) => { high = Math.max(high, panel.series.reduce((sum, one) => sum + (one.y[at] || 0), 0)); });
+    low = 0;
+  } else {
+    for (const value of values) if (value !== null && value !== undefined) { low = Math.min(low, value); high = Math.max(high, value); }
+  }
+  if (panel.zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
+  if (!(low <= high)) return [0, 1];
+  if (low === high) return [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
+  return [low, high];
+}
+
+const join = (ranges) => [Math.min(...ranges.map((range) => range[0])), Math.max(...ranges.map((range) => range[1]))];
+
+function draw(panel, width, range) {
+  const drawn = { lines: drawLines, stack: drawStack, bars: drawBars, heat: drawHeat, tree: drawTree }[panel.type](panel, Math.max(width, 220), range || extent(panel));
+  drawn.setAttribute("role", "img");
+  drawn.setAttribute("aria-label", panel.title || "chart");
+  return drawn;
+}
+
+function canvas(width, height, ...children) {
+  return svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, class: "chart" }, ...children);
+}
+
+const label = (x, y, text, attributes) => svg("text", { x, y, ...attributes, text: visible(text) });
+
+// Axes of charts over steps, and what they share: { left, right, top, bottom, x, y, parts }.
+function frame(panel, width, range) {
+  const height = panel.height || 230;
+  const box = { left: 46, right: width - 10, top: 10, bottom: height - 28 };
+  const steps = panel.xRange || [panel.x[0] ?? 0, panel.x.at(-1) ?? 1];
+  if (steps[0] === steps[1]) { steps[0] -= 0.5; steps[1] += 0.5; }
+  box.x = scale(steps[0], steps[1], box.left, box.right);
+  box.y = scale(range[0], range[1], box.bottom, box.top);
+  box.parts = [];
+  for (const value of ticks(range[0], range[1], height < 180 ? 3 : 5)) {
+    box.parts.push(svg("line", { x1: box.left, x2: box.right, y1: box.y(value), y2: box.y(value), class: "grid" }));
+    box.parts.push(label(box.left - 6, box.y(value) + 4, say(panel, value), { class: "tick end" }));
+  }
+  for (const value of ticks(steps[0], steps[1], Math.max(2, Math.min(8, width / 90))).filter(Number.isInteger)) {
+    box.parts.push(label(box.x(value), box.bottom + 17, value, { class: "tick middle" }));
+  }
+  box.parts.push(label(0, box.bottom + 17, "step", { class: "tick" }));
+  box.height = height;
+  return box;
+}
+
+function drawLines(panel, width, range) {
+  const pad = panel.domain ? 0 : (range[1] - range[0]) * 0.06;
+  const box = frame(panel, width, [range[0] - (range[0] === 0 ? 0 : pad), range[1] + pad]);
+  const marks = [];
+  for (const event of panel.events || []) marks.push(svg("line", { x1: box.x(event), x2: box.x(event), y1: box.top, y2: box.bottom, class: "event" }));
+  for (const one of panel.series) {
+    const xs = one.x || panel.x;
+    if (one.low) marks.push(svg("path", { d: bandPath(xs, one, box), class: "band", style: `fill:${one.color}` }));
+  }
+  for (const one of panel.series) {
+    const xs = one.x || panel.x;
+    marks.push(svg("path", { d: linePath(xs, one.y, box), class: one.dash ? "line dash" : "line", style: `stroke:${one.color}` }));
+    const few = panel.x.length <= 14;
+    xs.forEach((x, at) => {
+      const lonely = one.y[at] !== null && (one.y[at - 1] ?? null) === null && (one.y[at + 1] ?? null) === null;
+      if (one.y[at] !== null && one.y[at] !== undefined && (few || lonely)) marks.push(svg("circle", { cx: box.x(x), cy: box.y(one.y[at]), r: 2.6, style: `fill:${one.color}` }));
+    });
+  }
+  for (const line of panel.across || []) {
+    marks.push(svg("line", { x1: box.left, x2: box.right, y1: box.y(line.y), y2: box.y(line.y), class: "across" }));
+    marks.push(label(box.right, box.y(line.y) - 4, line.name, { class: "tick end" }));
+  }
+  return withCrosshair(panel, canvas(width, box.height, ...box.parts, ...marks), box);
+}
+
+function linePath(xs, ys, box) {
+  let path = "", pen = "M";
+  xs.forEach((x, at) => {
+    if (ys[at] === null || ys[at] === undefined) { pen = "M"; return; }
+    path += `${pen}${box.x(x).toFixed(1)} ${box.y(ys[at]).toFixed(1)}`;
+    pen = "L";
+  });
+  return path;
+}
+
+function bandPath(xs, one, box) {
+  const there = xs.map((_, at) => at).filter((at) => one.low[at] !== null && one.high[at] !== null);
+  const point = (at, ys) => `${box.x(xs[at]).toFixed(1)} ${box.y(ys[at]).toFixed(1)}`;
+  return there.length ? "M" + there.map((at) => point(at, one.high)).join("L") + "L" + there.reverse().map((at) => point(at, one.low)).join("L") + "Z" : "";
+}
+
+function withCrosshair(panel, drawn, box) {
+  const hair = svg("line", { y1: box.top, y2: box.bottom, class: "hair", visibility: "hidden" });
+  const all = [...new Set(panel.series.flatMap((one) => one.x || panel.x))].sort((a, b) => a - b);
+  const move = (event) => {
+    const bounds = drawn.getBoundingClientRect();
+    const at = ((event.clientX - bounds.left) / bounds.width) * drawn.viewBox.baseVal.width;
+    const step = all.reduce((best, x) => (Math.abs(box.x(x) - at) < Math.abs(box.x(best) - at) ? x : best), all[0]);
+    if (step === undefined) return;
+    hair.setAttribute("x1", box.x(step)); hair.setAttribute("x2", box.x(step)); hair.setAttribute("visibility", "visible");
+    const rows = panel.series.map((one) => [one, one.y[(one.x || panel.x).indexOf(step)]]).filter((row) => row[1] !== undefined && row[1] !== null);
+    tip(event, `step ${step}`, rows.map(([one, value]) => [one.color, one.name, say(panel, value)]));
+  };
+  const away = () => { hair.setAttribute("visibility", "hidden"); tip(null); };
+  drawn.append(hair, svg("rect", { x: box.left, y: box.top, width: Math.max(0, box.right - box.left), height: box.bottom - box.top, class: "touch", onpointermove: move, onpointerdown: move, onpointerleave: away }));
+  return drawn;
+}
+
+function drawStack(panel, width, range) {
+  const count = panel.x.length;
+  const half = count > 1 ? (panel.x[1] - panel.x[0]) / 2 : 0.5;
+  const box = frame({ ...panel, xRange: [(panel.x[0] ?? 1) - half, (panel.x.at(-1) ?? 1) + half] }, width, range);
+  const each = (box.right - box.left) / Math.max(1, count);
+  const gap = each > 5 ? 1 : 0;
+  const bars = panel.x.flatMap((x, at) => {
+    let below = 0;
+    return panel.series.map((one) => {
+      const value = one.y[at] || 0;
+      below += value;
+      return value ? svg("rect", { x: box.left + at * each + gap / 2, y: box.y(below), width: Math.max(0.5, each - gap), height: Math.max(0, box.y(below - value) - box.y(below)), style: `fill:${one.color}` }) : null;
+    });
+  });
+  return withCrosshair(panel, canvas(width, box.height, ...box.parts, ...bars), box);
+}
+
+// Rows { name, value, low, high, color, note }: bars from zero, with their intervals.
+function drawBars(panel, width, range) {
+  const wide = Math.min(150, 16 + 7 * Math.max(4, ...panel.rows.map((row) => row.name.length)));
+  const from = Math.min(0, range[0]), to = Math.max(0, range[1]);
+  const x = scale(from, to + (to - from) * 0.02, wide, width - 64);
+  const each = 26;
+  const height = panel.rows.length * each + 30;
+  const parts = ticks(from, to, width < 420 ? 3 : 5).flatMap((value) => [
+    svg("line", { x1: x(value), x2: x(value), y1: 4, y2: height - 24, class: value === 0 ? "across" : "grid" }),
+    label(x(value), height - 8, say(panel, value), { class: "tick middle" }),
+  ]);
+  panel.rows.forEach((row, at) => {
+    const y = at * each + 6;
+    const start = Math.min(x(0), x(row.value));
+    parts.push(label(wide - 8, y + 14, row.name, { class: "name end" }));
+    parts.push(svg("rect", { x: start, y: y + 3, width: Math.abs(x(row.value) - x(0)), height: each - 11, rx: 2, class: "bar", style: `fill:${row.color}` }));
+    if (row.low !== null && row.low !== undefined) {
+      const middle = y + (each - 5) / 2;
+      parts.push(svg("path", { d: `M${x(row.low)} ${middle}H${x(row.high)}M${x(row.low)} ${middle - 4}V${middle + 4}M${x(row.high)} ${middle - 4}V${middle + 4}`, class: "whisker" }));
+    }
+    const end = Math.max(x(row.value), x(row.high ?? row.value), x(0));
+    parts.push(label(end + 6, y + 14, say(panel, row.value) + (row.note ? ` ${row.note}` : ""), { class: "tick" }));
+  });
+  return canvas(width, height, ...parts);
+}
+
+// Rows x columns of cells { value, note } or null. The stronger the colour, the larger the value.
+function drawHeat(panel, width) {
+  const wide = panel.wide || 16 + 7 * Math.max(2, ...panel.rows.map((row) => row.length));
+  const each = Math.min(panel.most || 84, (width - wide - 4) / Math.max(1, panel.columns.length));
+  const tall = 30, top = 24;
+  const parts = panel.columns.map((name, at) => label(wide + (at + 0.5) * each, top - 8, name, { class: "tick middle" }));
+  const [low, high] = panel.domain || [0, 1];
+  panel.rows.forEach((name, down) => {
+    parts.push(label(wide - 8, top + down * tall + 19, name, { class: "name end" }));
+    panel.columns.forEach((column, across) => {
+      const cell = panel.cells[down][across];
+      const place = { x: wide + across * each + 1, y: top + down * tall + 1, width: Math.max(1, each - 2), height: tall - 2, rx: 3 };
+      if (!cell) { parts.push(svg("rect", { ...place, class: "nothing" })); return; }
+      const strength = 0.06 + 0.74 * Math.max(0, Math.min(1, (cell.value - low) / (high - low || 1)));
+      const text = each < 46 && (panel.unit || "") === "share" ? String(Math.round(100 * cell.value)) : say(panel, cell.value);
+      parts.push(svg("rect", { ...place, style: `fill:${panel.color};fill-opacity:${strength.toFixed(3)}` }, svg("title", { text: visible(`${name}, ${column}: ${say(panel, cell.value)}${cell.note ? " (" + cell.note + ")" : ""}`) })));
+      if (each > 22) parts.push(label(wide + (across + 0.5) * each, top + down * tall + 19, text, { class: "cell middle" }));
+    });
+  });
+  return canvas(width, top + panel.rows.length * tall + 4, ...parts);
+}
+
+// A lane for every place, a bar for every life, a curve from parents to their child.
+function drawTree(panel, width) {
+  const lanes = [...new Set(panel.members.map((one) => one.place))].sort((a, b) => b.charCodeAt(0) - a.charCodeAt(0) || a.slice(1) - b.slice(1));
+  const left = 40, each = 32, height = lanes.length * each + 30;
+  const x = scale(0, Math.max(1, panel.last), left, width - 16);
+  const y = (place) => lanes.indexOf(place) * each + 18;
+  const byId = Object.fromEntries(panel.members.map((one) => [one.member, one]));
+  const parts = lanes.map((place) => label(left - 10, y(place) + 4, place, { class: "name end" }));
+  for (const value of ticks(0, panel.last, Math.max(2, width / 110)).filter(Number.isInteger)) {
+    parts.push(svg("line", { x1: x(value), x2: x(value), y1: 4, y2: height - 22, class: "grid" }), label(x(value), height - 6, value, { class: "tick middle" }));
+  }
+  const links = [], lives = [];
+  for (const one of panel.members) {
+    const end = one.died ?? panel.last;
+    for (const parent of one.parents.filter((id) => byId[id])) {
+      const from = y(byId[parent].place), to = y(one.place), start = x(one.born);
+      const back = Math.min(26, Math.max(8, Math.abs(to - from) / 3));
+      links.push(svg("path", { d: from === to ? `M${start - 6} ${from}H${start}` : `M${start - back} ${from}C${start} ${from} ${start - back} ${to} ${start} ${to}`, class: "link", style: `stroke:${panel.color(byId[parent])}` }));
+    }
+    const told = [["", "operator", one.operator], ["", "parents", one.parents.join(", ") || "none"], ["", "life", `step ${one.born} to ${one.died ?? "now"}`], ["", "rating", `${say({}, one.first)} → ${say({}, one.mu)} ± ${say({}, one.sigma)}`]];
+    lives.push(svg("rect", { x: x(one.born) + (one.born ? 1.5 : 0), y: y(one.place) - 5, width: Math.max(3, x(end) - x(one.born) - 3), height: 10, rx: 5, class: one.died === null ? "life" : "life dead", style: `fill:${panel.color(one)}`, onpointermove: (event) => tip(event, one.member, told), onpointerleave: () => tip(null) }));
+    if (one.died !== null) lives.push(label(x(end) - 3, y(one.place) + 4, "×", { class: "tick end" }));
+    if (one.operator !== "new" && x(end) - x(one.born) > one.operator.length * 5.6) lives.push(label(x(one.born) + 4, y(one.place) + 17, one.operator, { class: "small" }));
+  }
+  return canvas(width, height, ...parts, ...links, ...lives);
+}
+
+// The numbers of a panel as rows of a table, the first of them its head.
+function table(panel) {
+  if (panel.type === "lines" || panel.type === "stack") {
+    const steps = [...new Set(panel.series.flatMap((one) => one.x || panel.x))].sort((a, b) => a - b);
+    const shown = panel.series.flatMap((one) => (one.low ? [[one.name, one, "y"], ["low", one, "low"], ["high", one, "high"]] : [[one.name, one, "y"]]));
+    return [["step", ...shown.map((column) => column[0])], ...steps.map((step) => [step, ...shown.map(([, one, key]) => one[key][(one.x || panel.x).indexOf(step)] ?? "")])];
+  }
+  if (panel.type === "bars") return [["", "value", "low", "high"], ...panel.rows.map((row) => [row.name, row.value, row.low ?? "", row.high ?? ""])];
+  if (panel.type === "heat") return [["", ...panel.columns], ...panel.rows.map((name, down) => [name, ...panel.cells[down].map((cell) => (cell ? cell.value : ""))])];
+  return [["member", "born", "died", "operator", "parents", "rating", "sigma"], ...panel.members.map((one) => [one.member, one.born, one.died ?? "", one.operator, one.parents.join(" "), one.mu, one.sigma])];
+}
+
+let tipNode = null;
+function tip(event, head, rows) {
+  tipNode = tipNode || document.body.appendChild(html("div", { class: "tip", role: "status" }));
+  tipNode.hidden = !event;
+  if (!event) return;
+  tipNode.replaceChildren(html("b", { text: visible(head) }), ...rows.map(([color, name, value]) => html("div", {}, color ? html("i", { style: `background:${color}` }) : null, html("span", { text: visible(name) }), html("em", { text: visible(value) }))));
+  const box = tipNode.getBoundingClientRect();
+  tipNode.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - box.width - 6)) + "px";
+  tipNode.style.top = Math.max(4, Math.min(event.clientY + 14, innerHeight - box.height - 6)) + "px";
+}
