@@ -62,6 +62,8 @@ class LedgerConfig(Section):
     """Steps between two checkpoints; the steps after the last one are played again by a resume."""
     keep: int = Field(default=2, ge=2)
     """Checkpoints that are kept."""
+    snapshot_every: int = Field(default=0, ge=0)
+    """Steps between two snapshots of all members' weights, which stay: what `redqueen crossplay` needs. 0 takes none."""
 
 
 class EvaluateConfig(Section):

@@ -17,6 +17,7 @@ from redqueen.config import Config
 from redqueen.errors import RedQueenError, StorageError
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.durable import make_folder
+from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import Ledger
 from redqueen.loop import Tools, play
 from redqueen.turn import Turn, birth_row, rating_row
@@ -103,8 +104,18 @@ class Run:
             self.step = step
             if step % self.config.ledger.checkpoint_every == 0 or step == self.config.steps:
                 self.save()
+            every = self.config.ledger.snapshot_every
+            if every and step % every == 0:
+                self._snapshot()
         self.ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": w} for stage, (s, w) in self.tools.timings.items()])
         return turns
+
+    def _snapshot(self) -> None:
+        """Everybody's weights, and who they are. A resume that plays the step again writes the same."""
+        members = [
+            {"world": world.number, "member": one.id, "role": one.role, "slot": world.slot(one)} for world in self.worlds for one in world.members
+        ]
+        write_snapshot(self.ledger.folder, self.step, self.engine.save_weights, members)
 
     def _look_for_an_end(self, world: World) -> None:
         stop = world.config.stop

@@ -93,6 +93,17 @@ class TorchEngine:
     def load(self, path: Path) -> None:
         self.restore(load_file(path))
 
+    def save_weights(self, path: Path) -> None:
+        """All members' weights, without what only training needs."""
+        save_file({"weights": self._members().weights.cpu()}, path)
+
+    def load_weights(self, path: Path) -> None:
+        weights, members = load_file(path)["weights"], self._members()
+        if weights.shape != members.weights.shape:
+            raise ConfigError(f"{path} does not fit this engine: another base, rank or number of slots")
+        members.weights.copy_(weights)
+        members.changed()
+
     def newborn(self, slot: int, seed: int) -> None:
         """A new member takes the slot: it is the base, until it learns."""
         self._members().reset(slot, seed)

@@ -1,0 +1,133 @@
+"""Cross-play over time, the Red Queen test: students of one time attempt what teachers of another time posed.
+
+Do later students solve what earlier teachers posed, do they forget it, does the race go in circles? Teachers are represented by the
+problems that they did pose, which are in the ledger; students by snapshots of their weights.
+"""
+
+import json
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from redqueen.assembly import arms_of
+from redqueen.config import Config
+from redqueen.engine import Row, Sampling
+from redqueen.engine.torch_engine import TorchEngine
+from redqueen.errors import ConfigError
+from redqueen.ledger.snapshots import Snapshot, snapshots
+from redqueen.ledger.store import reader
+from redqueen.model.base import Base, load_base
+from redqueen.program.complexity import Complexity
+from redqueen.records import Problem
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.solve import answer_prompt, grade
+from redqueen.streams import seed_for, stream
+
+_UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Crossplay:
+    """For one world: how often students of each snapshot are right about problems of each age."""
+
+    world: int
+    arm: str
+    times: list[int]
+    """Steps of the snapshots; the problems of a time were posed in the steps up to it, from the time before on."""
+    solved: list[list[float]]
+    """By the students' time, then by the problems' time."""
+    problems: list[int]
+    rows: list[dict[str, Any]]
+    """For the table `evals` of the ledger."""
+
+
+def crossplay(folder: Path, each: int, device: str | None, say: Callable[[str], None]) -> list[Crossplay]:
+    """All worlds of a run. `each`: most problems of one time. Every student has one attempt at each, at the run's temperature."""
+    taken = snapshots(folder)
+    if len(taken) < 2:
+        raise ConfigError(f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started")
+    arms = arms_of(folder)
+    config = arms[0][1]
+    base = load_base(config.base, device=device or config.device, dtype=config.dtype)
+    engine = TorchEngine(base, sum(one.slots for _, one in arms), config.engine)
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(SandboxPool(config.sandbox))
+        posed = [_posed(folder, world, [snapshot.step for snapshot in taken], each, one) for world, (_, one) in enumerate(arms)]
+        found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
+        for snapshot in taken:
+            say(f"students of step {snapshot.step}")
+            engine.load_weights(snapshot.weights)
+            for world, (_, one) in enumerate(arms):
+                found[world].append(_attempt(engine, base, sandbox, snapshot, world, one, [item for time in posed[world] for item in time]))
+    return [_summary(world, arm, taken, posed[world], found[world]) for world, (arm, _) in enumerate(arms)]
+
+
+def _posed(folder: Path, world: int, times: Sequence[int], each: int, config: Config) -> list[list[Problem]]:
+    """Problems of each time, those that some attempt solved: what nobody ever solved says nothing about anybody."""
+    found: list[list[Problem]] = []
+    query = (
+        "SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem) "
+        "WHERE world = ? AND step > ? AND step <= ? AND proposals.solve_rate > 0 ORDER BY problems.step, problem"
+    )
+    with closing(reader(folder)) as connection:
+        for before, time in zip([0, *times], times, strict=False):
+            rows = connection.execute(query, (world, before, time)).fetchall()
+            chosen = stream(config.seed, "crossplay", time).sample(rows, min(each, len(rows)))
+            found.append([_problem(row) for row in chosen])
+    return found
+
+
+def _problem(row: Any) -> Problem:
+    inputs, outputs = tuple(json.loads(row["inputs"])), tuple(json.loads(row["outputs"]))
+    return Problem(row["kind"], row["program"], inputs, outputs, row["problem"], _UNMEASURED, row["steps_executed"], row["message"])
+
+
+def _attempt(
+    engine: TorchEngine, base: Base, sandbox: SandboxPool, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
+) -> list[tuple[str, list[bool]]]:
+    """By student: right or wrong, problem by problem."""
+    kinds, pack = config.tasks.load_kinds(), config.tasks.load_pack(base.pack)
+    prompts = [answer_prompt(problem, kinds[problem.kind], pack) for problem in problems]
+    ids = [tuple(base.encode(prompt)) for prompt in prompts]
+    students = [one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"]
+    rows = [
+        Row(prompt, config.solve.max_tokens, one["slot"], seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical))
+        for one in students
+        for prompt, problem in zip(ids, problems, strict=True)
+    ]
+    completions = engine.generate(rows, Sampling(config.solve.temperature, *base.stops(text for prompt in prompts for text in prompt.stop)))
+    texts = [base.decode(list(completion.tokens)) for completion in completions]
+    graded = grade(list(zip([*problems] * len(students), texts, strict=True)), kinds, pack, sandbox, config.verify)
+    right = [attempt.verdict == "right" for attempt in graded]
+    return [(one["member"], right[number * len(problems) : (number + 1) * len(problems)]) for number, one in enumerate(students)]
+
+
+def _summary(
+    world: int, arm: str, taken: Sequence[Snapshot], posed: Sequence[Sequence[Problem]], found: Sequence[Sequence[tuple[str, list[bool]]]]
+) -> Crossplay:
+    times = [snapshot.step for snapshot in taken]
+    ages = [place for place, time in enumerate(posed) for _ in time]
+    problems = [problem for time in posed for problem in time]
+    solved, rows = [], []
+    for time, students in zip(times, found, strict=True):
+        by_age: list[list[bool]] = [[] for _ in times]
+        for member, right in students:
+            for age, problem, correct in zip(ages, problems, right, strict=True):
+                by_age[age].append(correct)
+                rows.append(
+                    {
+                        "world": world,
+                        "step": time,
+                        "suite": f"crossplay/{times[age]}",
+                        "subject": member,
+                        "item": problem.canonical,
+                        "kind": problem.kind,
+                        "tier": 0,
+                        "sample": 0,
+                        "correct": int(correct),
+                    }
+                )
+        solved.append([sum(some) / len(some) if some else float("nan") for some in by_age])
+    return Crossplay(world, arm, times, solved, [len(time) for time in posed], rows)
