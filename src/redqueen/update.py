@@ -68,7 +68,9 @@ def advantages(samples: Sequence[Sample], config: UpdateConfig) -> list[float]:
 def reinforce_pp(samples: Sequence[Sample]) -> list[float]:
     """REINFORCE++ with a baseline (Hu 2025): less the mean of the prompt, then whitened over all rows of groups that teach something."""
     centred = _by(samples, lambda sample: sample.group, _centred)
-    return _whitened_where_not_zero(centred)
+    rows = sum(_by(samples, lambda sample: sample.group, lambda rewards: [1.0] * len(rewards)))
+    spread = math.sqrt(math.fsum(value * value for value in centred) / max(rows, 1))
+    return [value / max(spread, _FLOOR) for value in centred]
 
 
 def trr_pp(samples: Sequence[Sample]) -> list[float]:
@@ -116,12 +118,3 @@ def _whitened(rewards: list[float]) -> list[float]:
 def _left_out(rewards: list[float]) -> list[float]:
     total = math.fsum(rewards)
     return [reward - (total - reward) / (len(rewards) - 1) for reward in rewards]
-
-
-def _whitened_where_not_zero(values: list[float]) -> list[float]:
-    """Zeros stay zero: a row of a group without differences does not make the others look larger."""
-    rows = [value for value in values if value != 0.0]
-    if not rows:
-        return values
-    spread = math.sqrt(math.fsum(value * value for value in rows) / len(rows))
-    return [value / max(spread, _FLOOR) for value in values]
