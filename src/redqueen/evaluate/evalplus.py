@@ -53,7 +53,8 @@ def root_of_polynomial(atol: float) -> Oracle:
         if isinstance(given, bool) or not isinstance(given, (int, float)):
             return False
         try:
-            value = sum(coefficient * given**power for power, coefficient in enumerate(arguments[0]))
+            place = float(given)  # an integer could be large enough to keep us busy
+            value = sum(coefficient * place**power for power, coefficient in enumerate(arguments[0]))
         except OverflowError:
             return False
         return bool(abs(value) <= atol)
