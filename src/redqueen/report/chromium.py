@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -16,6 +17,13 @@ from typing import Any
 from redqueen.errors import ConfigError
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_LAUNCH = """\
+import fcntl, os, sys
+read, write = (fcntl.fcntl(int(number), fcntl.F_DUPFD, 10) for number in sys.argv[1:3])
+os.dup2(read, 3)  # where Chromium looks for the pipe
+os.dup2(write, 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 _FLAGS = ("--headless", "--disable-gpu", "--no-first-run", "--hide-scrollbars", "--disable-dev-shm-usage", "--remote-debugging-pipe")
 
 
@@ -117,9 +125,8 @@ def tab() -> Iterator[Tab]:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         for_it, to = os.pipe()
         answers, from_it = os.pipe()
-        command = f'exec "$0" "$@" 3<&{for_it} 4>&{from_it}'  # where Chromium looks for the pipe
         process = subprocess.Popen(
-            ["sh", "-c", command, path, *flags, f"--user-data-dir={profile}", "about:blank"],
+            [sys.executable, "-S", "-c", _LAUNCH, str(for_it), str(from_it), path, *flags, f"--user-data-dir={profile}", "about:blank"],
             pass_fds=(for_it, from_it), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(for_it)

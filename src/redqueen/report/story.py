@@ -105,14 +105,15 @@ def extreme_solve_rate(figures: Figures) -> Iterator[Sentence]:
 
 def validity(figures: Figures) -> Iterator[Sentence]:
     ends = _ends(figures, "verify/valid_frac")
-    if ends is None:
-        return
-    if ends[1] < ends[0] - 0.15:
+    if ends and ends[1] < ends[0] - 0.15:
         yield Sentence(
             "warning", f"Fewer proposals are valid: {_percent(ends[0])} in the first quarter, {_percent(ends[1])} in the last.", "rejections"
         )
-    elif ends[1] < 0.5:
+    elif ends and ends[1] < 0.5:
         yield Sentence("warning", f"Only {_percent(ends[1])} of the proposals are valid at the end.", "rejections")
+
+
+def form(figures: Figures) -> Iterator[Sentence]:
     totals, proposals = figures["rejections"]["totals"], figures["rejections"]["proposals"]
     if proposals and totals.get("duplicate", 0) / proposals > 0.15:
         yield Sentence(
@@ -257,5 +258,5 @@ def specialists(figures: Figures) -> Iterator[Sentence]:
 
 
 CHECKS: tuple[Callable[[Figures], Iterator[Sentence]], ...] = (
-    how_far, harder, evolution, held_out, specialists, extreme_solve_rate, balance, validity, novelty, templates, collapse, training,
+    how_far, harder, evolution, held_out, specialists, extreme_solve_rate, balance, validity, form, novelty, templates, collapse, training,
 )  # fmt: skip

@@ -1,0 +1,215 @@
+"""The report shows what the ledger has, whole and as text, whatever models wrote."""
+
+import contextlib
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from redqueen.cli import app
+from redqueen.errors import ConfigError
+from redqueen.ledger.store import reader
+from redqueen.report import curriculum
+from redqueen.report.chromium import find_chromium, tab
+from redqueen.report.gather import gather_runs
+from redqueen.report.page import page, report_page
+from redqueen.report.plain import plain
+from redqueen.report.sample import problems
+from redqueen.report.side import Windows, sides
+from redqueen.report.story import tell
+from tests.report.synthetic import Synthetic
+
+HOSTILE = (
+    "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> <!-- '\"` \x1b[2J\x1b]0;taken\x07 \u2028 &lt; ]]>"
+)
+SECTIONS = ("race", "complexity", "coverage", "matrix", "family", "similarity", "members", "rejections", "scores", "timings", "problems")
+needs_chromium = pytest.mark.skipif(find_chromium() is None, reason="no Chromium in the path")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "quick"
+    Synthetic().write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "hostile"
+    Synthetic(steps=2, thought=HOSTILE, program=f"def f(x):\n    return {HOSTILE!r}\n# {HOSTILE}\n", arm=HOSTILE).write(folder)
+    return folder
+
+
+class Elements(HTMLParser):
+    """The elements of a page, and the data in it, as a browser would take them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.names: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.data = ""
+        self._inside = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names.append(tag)
+        self.attributes += attrs
+        self._inside = dict(attrs).get("id") or ""
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._inside == "data":
+            self.data += data
+
+
+def test_a_tiny_run_fills_every_section(run: Path) -> None:
+    (side,) = gather_runs([run])
+    for name in ("metrics", "ratings", "members", "operators", "difficulty", "suites", "story", "complexity_index"):
+        assert side[name], name
+    for name, part in (("matrix", "cells"), ("timings", "totals"), ("rejections", "lines"), ("students_by_kind", "cells"), ("problems", "items"), ("templates", "commonest")):  # fmt: skip
+        assert side[name][part], name
+    assert side["suites"][0]["tiers"] and side["suites"][0]["agreement"]["pairs"] and side["suites"][0]["students"]["gain"]
+
+
+def test_a_run_without_a_single_step_has_a_report(tmp_path: Path) -> None:
+    Synthetic(steps=0).write(tmp_path / "run")
+    assert "0 steps were played" in report_page([tmp_path / "run"])
+
+
+def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
+    (side,) = gather_runs([run])
+    with contextlib.closing(reader(run)) as connection:
+
+        def one(query: str) -> Any:
+            return connection.execute(query).fetchone()[0]
+
+        assert side["counts"]["attempts"] == one("SELECT count(*) FROM attempts")
+        assert side["counts"]["correct"] == one("SELECT count(*) FROM attempts WHERE verdict = 'right'")
+        assert side["counts"]["problems"] == one("SELECT count(*) FROM problems")
+        assert side["rejections"]["totals"]["duplicate"] == one("SELECT count(*) FROM proposals WHERE rejection = 'duplicate'")
+        assert side["metrics"]["solve/pass_rate"][4] == pytest.approx(one("SELECT avg(verdict = 'right') FROM attempts WHERE step = 5"), rel=1e-4)
+        assert side["difficulty"]["trivial"][2] == pytest.approx(one("SELECT avg(solve_rate = 1) FROM proposals WHERE step = 3 AND problem IS NOT NULL"), abs=1e-4)  # fmt: skip
+        assert sum(cell[3] for cell in side["matrix"]["cells"]) == side["counts"]["correct"]
+        last = one("SELECT max(step) FROM evals")
+        assert side["suites"][0]["base"][0] == pytest.approx(one(f"SELECT avg(correct) FROM evals WHERE subject = 'base' AND step = {last}"))
+        better = one(f"""SELECT avg(s.correct - b.correct) FROM evals s JOIN evals b ON s.item = b.item AND s.step = b.step
+            WHERE b.subject = 'base' AND s.subject <> 'base' AND s.step = {last}""")
+        assert side["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
+
+
+def test_long_runs_are_shown_in_windows(tmp_path: Path) -> None:
+    assert (Windows(7, 3).size, Windows(7, 3).count, Windows(7, 3).ends) == (3, 3, [3, 6, 7])
+    assert Windows(240).size == 1 and Windows(241).count <= 240 and Windows(0).ends == []
+
+
+def test_problems_are_sampled_evenly_and_the_page_says_so(run: Path) -> None:
+    with contextlib.closing(reader(run)) as connection:
+        (side,) = sides(connection, run)
+        few = problems(side, most_chars=20_000)
+    steps = [item["step"] for item in few["items"]]
+    assert 3 < len(steps) < few["total"]
+    assert steps == sorted(steps) and max(steps) > 9 and min(steps) < 3
+
+
+def test_a_hostile_text_is_data_and_nothing_else(hostile: Path) -> None:
+    found = Elements(report_page([hostile]))
+    assert found.names.count("script") == 2 and "img" not in found.names
+    assert not [name for name, _ in found.attributes if name.startswith("on")]
+    data = json.loads(found.data)
+    assert any(HOSTILE in attempt[0] for item in data["sides"][0]["problems"]["items"] for attempt in item.get("attempts", []))
+
+
+def test_the_page_loads_nothing_and_runs_no_script_but_its_own(run: Path) -> None:
+    text = report_page([run])
+    assert "default-src 'none'; script-src 'sha256-" in text and "connect-src 'none'" in text
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
+
+
+def test_a_terminal_gets_no_escapes(hostile: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["report", str(hostile), "--out", str(tmp_path / "report.html")])
+    assert result.exit_code == 0 and "\x1b" not in result.output and "\x07" not in result.output
+    assert plain(HOSTILE).startswith("</script>") and "\\u001b[2J" in plain(HOSTILE)
+
+
+def test_several_runs_stand_side_by_side(run: Path, hostile: Path) -> None:
+    assert [side["seed"] for side in gather_runs([run, hostile])] == [0, 0]
+
+
+def test_worlds_of_a_study_are_sides_of_their_own(tmp_path: Path) -> None:
+    Synthetic(steps=2, worlds=3, arm="full").write(tmp_path / "study")
+    assert [side["name"] for side in gather_runs([tmp_path / "study"])] == [f"study: full, seed {seed}" for seed in range(3)]
+
+
+def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
+    from redqueen.commands.report import run
+
+    with pytest.raises(ConfigError, match="no run in"):
+        run([tmp_path], None, False)
+
+
+def test_templates_leave_names_numbers_and_texts_aside() -> None:
+    assert curriculum.template("def f(x):\n    return x + 1 # 'a'") == curriculum.template("def g(yy):\n  return yy+22#'bcd'")
+    assert curriculum.template("def f(x):\n    return x + 1") != curriculum.template("def f(x):\n    return x - 1")
+
+
+def figures(**changes: Any) -> dict[str, Any]:
+    """Figures in which nothing is remarkable."""
+    quiet: dict[str, Any] = {
+        "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
+        "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
+        "rejections": {"totals": {}, "proposals": 100}, "novelty": {"problems": 90, "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20}},
+        "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [],
+        "students_by_kind": {"kinds": [], "cells": []},
+    }  # fmt: skip
+    return {**quiet, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "teach them little"),
+        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "hardly a reward"),
+        ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
+        ({"novelty": {"problems": 90, "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20}}}, "Coverage has stalled"),
+        ({"rejections": {"totals": {"duplicate": 30}, "proposals": 100}}, "repeat a problem"),
+        ({"metrics": {"population/distance/student": [5.0] * 20, "population/least_distance/student": [0.01] * 20}}, "nearly one"),
+        ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),
+        ({"suites": [{"suite": "heldout", "students": {"gain": [-0.1, -0.2, -0.05]}, "agreement": {"pairs": []}}]}, "fewer right than the base"),
+        ({"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]}, "newborns are not given time"),
+        ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
+        ({"ended": "stopped after step 3: no proposal"}, "ended early"),
+    ],
+)
+def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> None:
+    assert not [sentence for sentence in tell(figures()) if sentence.level == "warning"]
+    assert [sentence for sentence in tell(figures(**changes)) if sentence.level == "warning" and said in sentence.text]
+
+
+@needs_chromium
+def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(hostile: Path, tmp_path: Path) -> None:
+    (tmp_path / "report.html").write_text(report_page([hostile]))
+    with tab() as browser:
+        browser.size(1400, 900)
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+        assert browser.ask("document.title").startswith("Red Queen: hostile")
+        assert browser.ask("document.querySelectorAll('main img, main script').length") == 0
+        assert browser.ask("[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('</script><script>'))")
+        assert browser.ask("[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('\\\\u001b[2J'))")
+        for section in SECTIONS:
+            assert browser.ask(f"document.querySelectorAll('#{section} figure, #{section} .row').length") > 0, section
+        browser.ask("document.querySelectorAll('summary').forEach(one => one.click())")
+        browser.ask("document.querySelectorAll('.row').forEach(one => one.click())")
+        browser.ask("(s => { s.value = 'trivial'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))")
+        assert browser.ask("[...document.querySelectorAll('.row em')].every(one => one.textContent === '100 %')")
+        assert browser.problems == []
+
+
+def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
+    text = page({"sides": [], "title": "</title><script>1</script>"})
+    assert text.count("<script") == 2 and "</title><script>" not in text
