@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from redqueen import __version__
 from redqueen.config import Config, config_from_toml, to_toml
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, unknown
 from redqueen.fixed import load_source, seed_drafts
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
@@ -135,7 +135,10 @@ def _seeds(config: Config, kinds: dict[str, TaskKind], sandbox: Sandbox) -> list
     """The problems an archive begins with, verified like any other."""
     archive = config.archive
     drafts = seed_drafts(archive.seeds, archive.seed_count, archive.seed_tiers, config.seed)
-    verdicts = judge_drafts([(kind, draft, None) for kind, draft in drafts], {**KINDS, **kinds}, sandbox, config.verify)
+    known = {**KINDS, **kinds}
+    if strange := [kind for kind, _ in drafts if kind not in known]:
+        raise ConfigError(f"archive.seeds={archive.seeds}: " + unknown("task kind", strange[0], known))
+    verdicts = judge_drafts([(kind, draft, None) for kind, draft in drafts], known, sandbox, config.verify)
     problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
     if not problems:
         raise ConfigError(f"none of the {len(drafts)} problems of archive.seeds={archive.seeds} is valid: the first is rejected for {verdicts[0]}")

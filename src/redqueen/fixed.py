@@ -4,6 +4,7 @@ Without teachers it is plain reinforcement with verifiable rewards, the control 
 through the same verification as a teacher's.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -73,11 +74,13 @@ def read_drafts(path: Path) -> Drafts:
 def _draft(row: dict[str, Any], where: str) -> Draft:
     program, inputs, message = row.get("program"), row.get("inputs"), row.get("message", "")
     if isinstance(inputs, str):  # a list in a column of text
-        inputs = json.loads(inputs)
+        with contextlib.suppress(ValueError):
+            inputs = json.loads(inputs)
     if (
         not isinstance(program, str)
         or not isinstance(message, str)
         or not isinstance(inputs, list)
+        or not inputs
         or not all(isinstance(one, str) for one in inputs)
     ):
         raise DataError(f"{where}: expected the texts 'program' and 'message', and 'inputs' as a list of texts")

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from redqueen.program.checks import ALLOWED_MODULES
 from redqueen.records import Author, Problem, Proposal, Rejection
-from redqueen.sandbox import Limits, Outcome, Sandbox
+from redqueen.sandbox import Job, Limits, Outcome, Sandbox
 from redqueen.section import Section
 from redqueen.tasks import Draft, Malformed, RunRules, TaskKind
 from redqueen.tasks.prompts import PromptPack
@@ -53,17 +53,16 @@ def judge_drafts(
     drafts: Sequence[tuple[str, Draft | Rejection, Author | None]], kinds: dict[str, TaskKind], sandbox: Sandbox, config: VerifyConfig
 ) -> list[Problem | Rejection]:
     """Drafts with their kind and author, as problems; what is rejected already stays so."""
-    checked = [draft if isinstance(draft, Rejection) else _too_long(draft, config) or draft for _, draft, _ in drafts]
-    jobs = [
-        kinds[kind].verification(draft, config.rules())
-        for (kind, _, _), draft in zip(drafts, checked, strict=True)
-        if not isinstance(draft, Rejection)
-    ]
-    outcomes = iter(sandbox.run(jobs))
-    return [
-        draft if isinstance(draft, Rejection) else _judge(kind, author, draft, next(outcomes), config)
-        for (kind, _, author), draft in zip(drafts, checked, strict=True)
-    ]
+    jobs = [draft if isinstance(draft, Rejection) else _job(draft, kinds[kind], config) for kind, draft, _ in drafts]
+    outcomes = iter(sandbox.run([job for job in jobs if not isinstance(job, Rejection)]))
+    found: list[Problem | Rejection] = []
+    for (kind, draft, author), job in zip(drafts, jobs, strict=True):
+        if isinstance(job, Rejection):
+            found.append(job)
+        else:
+            assert isinstance(draft, Draft)
+            found.append(_judge(kind, author, draft, next(outcomes), config))
+    return found
 
 
 def without_duplicates(verdicts: Sequence[Problem | Rejection], known: Container[str]) -> list[Problem | Rejection]:
@@ -83,6 +82,13 @@ def without_duplicates(verdicts: Sequence[Problem | Rejection], known: Container
 def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack) -> Draft | Rejection:
     try:
         return kind.read_proposal(pack.parse(proposal.text, kind.proposal_blocks), proposal.references)
+    except Malformed as error:
+        return Rejection("malformed", str(error))
+
+
+def _job(draft: Draft, kind: TaskKind, config: VerifyConfig) -> Job | Rejection:
+    try:
+        return _too_long(draft, config) or kind.verification(draft, config.rules())
     except Malformed as error:
         return Rejection("malformed", str(error))
 

@@ -35,7 +35,7 @@ def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(threa
 
 
 def test_work_begins_with_the_first_whole_chunk(thread: ThreadPoolExecutor) -> None:
-    round_ = Overlap(thread, lambda items: items)
+    round_: Overlap[int, int] = Overlap(thread, lambda items: items)
     for number in range(CHUNK - 1):
         round_.add(number, number)
     assert not round_.under_way

@@ -45,6 +45,8 @@ class CodeF:
         return Draft(references[0].program, inputs, take(blocks, "message").strip())
 
     def verification(self, draft: Draft, rules: RunRules) -> Job:
+        if len(draft.inputs) != _INPUTS:  # a draft may come from a file
+            raise Malformed(f"{len(draft.inputs)} inputs, expected {_INPUTS}")
         return code.verification(draft, rules)
 
     def ask_answer(self, problem: Problem) -> Request:

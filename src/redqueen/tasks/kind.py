@@ -83,7 +83,7 @@ class TaskKind(Protocol):
         ...
 
     def verification(self, draft: Draft, rules: RunRules) -> Job:
-        """What must be executed to verify a draft."""
+        """What must be executed to verify a draft, which may come from a file; raises Malformed."""
         ...
 
     def ask_answer(self, problem: Problem) -> Request:
