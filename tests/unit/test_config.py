@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.config import Config, load_config, to_toml
+from redqueen.config import RECIPES, Config, find_recipe, load_config, to_toml
 from redqueen.errors import ConfigError
 
 
@@ -36,6 +36,22 @@ def test_what_is_printed_reads_back_as_the_same_config(tmp_path: Path) -> None:
         (["seed"], "--set takes a name and a value"),
         (["=1"], "--set takes a name and a value"),
         (["seed=1", "seed.x=1"], "not a section"),
+        (["match.scheme=self_play"], r"^in self-play every member has both roles: set population.teachers=0 and population.students"),
+        (["population.students=0"], r"population.students: Input should be greater than or equal to 1; got 0"),
+        (["population.learning_rates=[1, 2, 3]", "population.teachers=1", "population.students=1"], "3 rates for 2 members"),
+        (["population.learning_rates=[0.0]"], "greater than 0"),
+        (["tasks.kinds=['code_o', 'code_i', 'code_o']"], "tasks.kinds names code_o twice"),
+        (["tasks.kinds=[]"], "at least 1 item"),
+        (["match.scheme=pfps"], "'pfsp', 'uniform', 'round_robin' or 'self_play'"),
+        (["match.threshold=1"], "less than 1"),
+        (["reward.varient=azr"], "Did you mean 'variant'"),
+        (["update.estimator=ppo"], "'reinforce_pp', 'trr_pp', 'grpo' or 'rloo'"),
+        (["solve.attempts=1"], "greater than or equal to 2"),
+        (["ledger.keep=1"], "greater than or equal to 2"),
+        (["evolve.mutations=[]"], r"^evolve: mutations are empty: name some, or set crossover_share = 1$"),
+        (["evolve.crossovers=[]"], r"^evolve: crossovers are empty"),
+        (["evolve.share=1.5"], "less than or equal to 1"),
+        (["evolve.every=-1"], "greater than or equal to 0"),
     ],
 )
 def test_a_wrong_setting_says_where_and_what_to_do(settings: list[str], message: str) -> None:
@@ -50,6 +66,28 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
     broken.write_text("[[[")
     with pytest.raises(ConfigError, match="not a readable TOML file"):
         load_config(broken)
+
+
+def test_an_unknown_recipe_is_named_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigError, match=r"unknown recipe 'pawn-cup'. Did you mean 'pawn-cpu'\?.*A recipe of your own is a TOML file"):
+        find_recipe("pawn-cup")
+
+
+def test_a_folder_that_is_called_like_a_recipe_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pawn-cpu").mkdir()
+    (tmp_path / "mine").write_text("steps = 3\n")
+    monkeypatch.chdir(tmp_path)
+    assert find_recipe("pawn-cpu").parent == RECIPES
+    assert load_config(find_recipe("mine")).steps == 3
+
+
+@pytest.mark.parametrize("path", sorted(RECIPES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_recipe_that_ships_can_be_loaded(path: Path) -> None:
+    if path.stem.startswith("study-"):
+        with pytest.raises(ConfigError, match="is a study: play it with `redqueen study`"):
+            load_config(path)
+    else:
+        assert load_config(path, ["steps=1"]).steps == 1
 
 
 def test_a_config_cannot_be_changed() -> None:
