@@ -141,6 +141,38 @@ def report(
 
 
 @app.command()
+def retention(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run: its two best students are the parents.")],
+    operators: Annotated[list[str] | None, typer.Option("--operator", help="Only this operator; may be repeated.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 3,
+    updates: Annotated[int, typer.Option(min=3, help="Updates in which a child has to be back.")] = 20,
+    problems: Annotated[int, typer.Option(min=1, help="Fixed problems for everybody in an update.")] = 16,
+    as_json: Json = False,
+) -> None:
+    """Which operators make children that return to their parents' level, beside a copy and a plain mean."""
+    from redqueen.commands.retention import run
+
+    run(folder, operators or [], seeds, updates, problems, as_json)
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    out: Annotated[Path, typer.Option(help="Folder to write to; it must not hold anything.")],
+    member: Annotated[str | None, typer.Option(help="A living member, such as S2 or T1.30, as a PEFT folder.")] = None,
+    soup: Annotated[bool, typer.Option("--soup", help="The average of all students, in their rank, as a PEFT folder.")] = False,
+    merged: Annotated[bool, typer.Option("--merged", help="With --member or --soup: full weights instead of an adapter.")] = False,
+    problems: Annotated[bool, typer.Option("--problems", help="The curriculum with verified answers and difficulty, as a data set.")] = False,
+    world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
+    form: Annotated[Literal["jsonl", "parquet"], typer.Option("--format", help="Of the problems; parquet needs the extra of that name.")] = "jsonl",
+) -> None:
+    """Take a member, the students' average, or the problems out of a run, for other tools to use."""
+    from redqueen.commands.export import Wanted, run
+
+    run(folder, out, Wanted(member, soup, merged, problems, world, form))
+
+
+@app.command()
 def digest(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Print one hash over all records of a run, timings left out: equal for equal runs."""
     from redqueen.ledger.store import digest

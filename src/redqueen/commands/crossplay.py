@@ -27,7 +27,8 @@ def run(folder: Path, each: int, device: str | None, as_json: bool) -> None:
 
 
 def _show(console: Console, world: Crossplay) -> None:
-    table = Table(title=f"{world.arm}: % solved, students of a step (down) on problems of the steps up to another (across)", title_justify="left")
+    console.print(f"{world.arm}: % solved, students of a step (down) on problems of the steps up to another (across)", highlight=False)
+    table = Table()
     table.add_column("students")
     for time in world.times:
         table.add_column(str(time), justify="right")

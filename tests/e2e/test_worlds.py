@@ -1,0 +1,136 @@
+"""Many worlds in one run: a world of a study plays as it would alone; cross-play and retention come out of a run."""
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from redqueen.cli import app
+from redqueen.config import find_recipe, load_config
+from redqueen.errors import ConfigError
+from redqueen.study import load_study
+
+COMMON = """
+steps = 2
+base = "pawn"
+device = "cpu"
+[population]
+teachers = 2
+students = 2
+[evolve]
+every = 1
+share = 0.5
+[archive]
+seeds = "pawn"
+seed_count = 12
+seed_tiers = [4, 6]
+[tasks]
+kinds = ["code_o"]
+[propose]
+prompts = 1
+samples = 3
+max_tokens = 90
+max_prompt_chars = 800
+[solve]
+attempts = 4
+max_tokens = 40
+[ledger]
+snapshot_every = 1
+[evaluate]
+suite = ""
+"""
+STUDY = """
+recipe = "{recipe}"
+seeds = [5]
+[arms.solo.population]
+teachers = 0
+students = 1
+[arms.solo.match]
+scheme = "self_play"
+[arms.duo]
+"""
+
+
+def call(*words: str) -> str:
+    result = CliRunner().invoke(app, list(words))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A study of two worlds, and its second world alone."""
+    folder = tmp_path_factory.mktemp("worlds")
+    (folder / "duo.toml").write_text(COMMON)
+    (folder / "study.toml").write_text(STUDY.format(recipe=folder / "duo.toml"))
+    call("study", str(folder / "study.toml"), "--out", str(folder / "study"))
+    call("run", str(folder / "duo.toml"), "--out", str(folder / "alone"), "--set", "seed=5")
+    return folder / "study", folder / "alone"
+
+
+def records(folder: Path, world: int) -> dict[str, list[tuple[object, ...]]]:
+    connection = sqlite3.connect(folder / "run.sqlite")
+    found = {}
+    for table in ("births", "deaths", "pairings", "problems", "proposals", "attempts", "ratings", "updates", "metrics"):
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "world"]
+        found[table] = sorted(connection.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?", (world,)).fetchall(), key=repr)
+    return found
+
+
+def test_a_world_of_a_study_has_the_records_it_would_have_alone(runs: tuple[Path, Path]) -> None:
+    together, alone = records(runs[0], 1), records(runs[1], 0)
+    assert alone["attempts"] and alone["deaths"] and alone["updates"]
+    assert together == alone
+
+
+def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, Path]) -> None:
+    (world,) = json.loads(call("crossplay", str(runs[1]), "--each", "4", "--json").splitlines()[-1])
+    assert world["times"] == [1, 2] and len(world["solved"]) == 2 and all(len(row) == 2 for row in world["solved"])
+    connection = sqlite3.connect(runs[1] / "run.sqlite")
+    suites = {row[0] for row in connection.execute("SELECT DISTINCT suite FROM evals")}
+    assert suites <= {"crossplay/1", "crossplay/2"} and suites
+
+
+def test_retention_tells_of_every_operator_beside_its_controls(runs: tuple[Path, Path]) -> None:
+    words = ("--operator", "gaussian", "--seeds", "1", "--updates", "3", "--problems", "2", "--json")
+    found = json.loads(call("retention", str(runs[1]), *words).splitlines()[-1])
+    assert [one["operator"] for one in found] == ["copy_parent", "linear", "gaussian"]
+    assert all(len(one["updates"]) == 1 for one in found)
+
+
+def test_crossplay_without_snapshots_says_which_setting_takes_them(tmp_path: Path) -> None:
+    result = CliRunner().invoke(app, ["crossplay", str(tmp_path)])
+    assert result.exit_code != 0
+
+
+def test_the_study_of_the_package_has_its_nine_arms_with_three_seeds_each() -> None:
+    worlds = load_study(find_recipe("study-pawn"), [])
+    arms = list(dict.fromkeys(arm for arm, _ in worlds))
+    assert len(arms) == 9 and all([config.seed for arm, config in worlds if arm == one] == [0, 1, 2] for one in arms)
+    by_arm = dict(worlds)
+    assert by_arm["single-total"].propose.prompts == by_arm["4t4s"].propose.prompts * 4
+    assert by_arm["fixed"].is_fixed and by_arm["8t8s"].slots == 16
+
+
+def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text("[arms.a]\nsteps = 1\n[arms.b]\nsteps = 2\n")
+    from redqueen.assembly import _check_shared
+
+    with pytest.raises(ConfigError, match="'a' and 'b' differ in 'steps'"):
+        _check_shared(load_study(path, []))
+
+
+def test_an_unknown_part_of_a_study_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text("[arm.a]\n")
+    with pytest.raises(ConfigError, match="Did you mean 'arms'"):
+        load_study(path, [])
+
+
+def test_every_recipe_of_the_package_can_be_read() -> None:
+    for path in find_recipe("pawn-cpu").parent.glob("*.toml"):
+        assert path.read_text().startswith("# ")
+        assert load_study(path, []) if path.stem.startswith("study") else load_config(path)
