@@ -173,6 +173,21 @@ def export(
 
 
 @app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(metavar="RUN...", help="Folders of runs; NAME=FOLDER says which arm it is. Runs that differ in their seed alone are one arm."),
+    ],
+    out: Annotated[Path | None, typer.Option(help="Folder for compare.md, compare.html and compare.json.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Set arms or runs side by side: means and intervals over seeds, paired tests, what each spent, and both ways to match that."""
+    from redqueen.commands.compare import run
+
+    run(runs, out, as_json)
+
+
+@app.command()
 def digest(folder: Annotated[Path, typer.Argument(help="Folder of a run.")]) -> None:
     """Print one hash over all records of a run, timings left out: equal for equal runs."""
     from redqueen.ledger.store import digest

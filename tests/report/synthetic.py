@@ -95,7 +95,7 @@ class _World:
         students = self.random.sample(self.students, len(self.students))
         for pairing, (teacher, student) in enumerate(zip(self.teachers, students, strict=True)):
             self._pairing(rows, step, pairing, teacher, student)
-        if step % self.plan.evolve_every == 0:
+        if step % self.plan.evolve_every == 0 and self.plan.members > 1:
             self._evolve(rows, step)
         rows["updates"] = [
             {"member": member, "rows": 8, "tokens": 400, "loss": 0.1, "grad_norm": 0.3, "entropy": 0.5, "logprob_gap": 1e-6, "logprob_gap_max": 1e-5, "kl": 0.0, "clipped_frac": 0.0}

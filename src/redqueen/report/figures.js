@@ -180,9 +180,3 @@ function templateList(side) {
   const note = `${found.different.toLocaleString("en")} different among ${found.looked_at.toLocaleString("en")} programs looked at. One program for each of the commonest:`;
   return { title: "Commonest templates", note, node: html("div", { class: "templates" }, found.commonest.map((one) => html("div", {}, html("b", { text: FORMATS.share(one.share) }), html("pre", { text: visible(one.program) })))) };
 }
-
-function plainTable(rows) {
-  const [head, ...body] = rows;
-  const cell = (value) => (typeof value === "number" ? +value.toPrecision(5) : visible(value));
-  return html("div", { class: "scroll" }, html("table", {}, html("thead", {}, html("tr", {}, head.map((name) => html("th", { text: visible(name) })))), html("tbody", {}, body.map((row) => html("tr", {}, row.map((value) => html("td", { text: cell(value), class: typeof value === "number" ? "n" : "" })))))));
-}

@@ -37,7 +37,7 @@ function legend(panel) {
     const places = [...new Set(panel.series.map((one) => one.name.split(".")[0]))].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
     return legendOf(places.map((place) => [place, memberColor(place)]));
   }
-  return (panel.series || []).length > 1 ? legendOf(panel.series.map((one) => [one.name, one.color])) : null;
+  return (panel.series || []).length > 1 || panel.type === "stack" ? legendOf(panel.series.map((one) => [one.name, one.color])) : null;
 }
 const legendOf = (entries) => html("div", { class: "legend" }, entries.map(([name, color]) => html("span", {}, html("i", { style: `background:${color}` }), visible(name))));
 

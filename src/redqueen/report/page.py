@@ -15,7 +15,8 @@ from typing import Any
 from redqueen import __version__
 from redqueen.report.gather import gather_runs
 
-_SCRIPTS = ("charts.js", "figures.js", "problems.js", "page.js")
+_REPORT = ("charts.js", "tables.js", "figures.js", "problems.js", "page.js")
+COMPARISON = ("charts.js", "tables.js", "compare.js")
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -46,9 +47,9 @@ def title_of(folders: Sequence[Path]) -> str:
     return ", ".join(folder.resolve().name for folder in folders)
 
 
-def page(data: dict[str, Any], live: bool = False) -> str:
+def page(data: dict[str, Any], live: bool = False, scripts: Sequence[str] = _REPORT) -> str:
     """The page for these figures; a live one may ask its server for more."""
-    script = "\n" + "".join(_file(name) for name in _SCRIPTS)
+    script = "\n" + "".join(_file(name) for name in scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return _PAGE.format(
         hash=f"sha256-{digest}",
