@@ -102,11 +102,11 @@ class Run:
         with self.tools.timed("ledger"):
             self.ledger.write(step, _merged([turn.rows() for turn in turns]))
             self.step = step
+            every = self.config.ledger.snapshot_every
+            if every and step % every == 0:  # before the checkpoint: a step that has one is not played again
+                self._snapshot()
             if step % self.config.ledger.checkpoint_every == 0 or step == self.config.steps:
                 self.save()
-            every = self.config.ledger.snapshot_every
-            if every and step % every == 0:
-                self._snapshot()
         self.ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": w} for stage, (s, w) in self.tools.timings.items()])
         return turns
 

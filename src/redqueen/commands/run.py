@@ -96,7 +96,8 @@ def _measure(run: Run) -> None:
 
 def _is_measured(run: Run) -> bool:
     with closing(reader(run.ledger.folder)) as connection:
-        return connection.execute("SELECT 1 FROM evals WHERE step = ?", (run.step,)).fetchone() is not None
+        query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
+        return connection.execute(query, (run.step, run.config.evaluate.suite)).fetchone() is not None
 
 
 def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":

@@ -1,0 +1,193 @@
+"""Members that follow a script, and an engine that only keeps count: the loop itself, with known skills and no model.
+
+A scripted problem says how hard it is (`level = 3`) and what it adds; a scripted student of some skill knows the answer with the chance
+that level and skill give it.
+"""
+
+import ast
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from redqueen.config import Config, load_config, to_toml
+from redqueen.engine import Completion, Ended, MemberStats, Row, Sampling, TrainRow, TrainSettings, TrainStats
+from redqueen.fixed import load_source, seed_drafts
+from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.store import Ledger
+from redqueen.loop import Tools
+from redqueen.program.canonical import canonical_program
+from redqueen.program.complexity import measure
+from redqueen.records import Problem, Writing
+from redqueen.run import Run
+from redqueen.sandbox import Inspection, Job, Outcome, Result, Sandbox
+from redqueen.sandbox.jobs import Kind
+from redqueen.scribe import Ask, Receive, Written
+from redqueen.tasks import KINDS
+from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.verify import judge_drafts
+from redqueen.world import new_world
+
+Script = Callable[[str, Random], str]
+"""From a prompt and a random stream: a text."""
+Said = Callable[[str], None]
+
+SMALL = (
+    "tasks.kinds=['code_o']",
+    "propose.prompts=1",
+    "propose.samples=4",
+    "solve.attempts=4",
+    "evolve.every=0",
+    "evaluate.suite=",
+    "tasks.pack=compact",
+)
+
+
+def chance(skill: float, level: float) -> float:
+    """That a student of this skill solves a problem of this level."""
+    return 1 / (1 + math.exp(level - skill))
+
+
+def teacher(*levels: float, valid: float = 1.0) -> Script:
+    """Poses problems of these levels, any of them as often; some are no problems at all."""
+
+    def write(prompt: str, draw: Random) -> str:
+        if draw.random() > valid:
+            return "I have no idea"
+        program = f"def f(x):\n    level = {draw.choice(levels)}\n    return x + {draw.getrandbits(40)}"
+        return write_blocks([("program", program), ("input", str(draw.randint(1, 9)))])
+
+    return write
+
+
+def student(skill: float) -> Script:
+    """Knows the answer as often as its skill says; where it does not, it is one off."""
+
+    def write(prompt: str, draw: Random) -> str:
+        found = re.search(r"level = (\S+)\n    return x \+ (\d+)\n>>input\n(\d+)", prompt)
+        assert found, prompt
+        off = 0 if draw.random() < chance(skill, float(found[1])) else 1
+        return write_blocks([("output", str(int(found[2]) + int(found[3]) + off))])
+
+    return write
+
+
+def both(poses: Script, solves: Script) -> Script:
+    """One member with two roles."""
+    return lambda prompt, draw: (poses if prompt.startswith(">>teacher") else solves)(prompt, draw)
+
+
+class ScriptedScribe:
+    """Slots write by their scripts; the last texts are given first, as a model may do."""
+
+    def __init__(self, scripts: Mapping[int, Script]) -> None:
+        self.scripts = scripts
+
+    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+        texts = [self.scripts[ask.slot](ask.prompt.text, Random(ask.seed)) for ask in asks]
+        found = [Written(text, Writing((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop")) for text in texts]
+        for number in reversed(range(len(found))):
+            receive([(number, found[number])])
+        return found
+
+
+class CountingEngine:
+    """Every slot is a number, to which what it learns is added."""
+
+    def __init__(self, slots: int) -> None:
+        self.weights = [0.0] * slots
+
+    def generate(self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None], ended: Ended) -> list[Completion]:
+        raise AssertionError("scripted members do not come here")
+
+    def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+        useful = [row for row in rows if row.advantage]
+        for row in useful:
+            assert isinstance(row.advantage, float)
+            self.weights[row.slot] += settings.learning_rates[row.slot] * row.advantage * sum(row.completion)
+        counts = {slot: [row for row in useful if row.slot == slot] for slot in {row.slot for row in useful}}
+        members = {
+            slot: MemberStats(len(mine), sum(len(row.completion) for row in mine), 0.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0) for slot, mine in counts.items()
+        }
+        return TrainStats(members, len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0)
+
+    def read(self, slot: int) -> Any:
+        import torch
+
+        return {"q": (torch.ones(4, 2), torch.full((2, 4), self.weights[slot]))}
+
+    def write(self, slot: int, weights: Any, *, reset_optimizer: bool) -> None:
+        first, second = weights["q"]
+        self.weights[slot] = float((first @ second).mean()) / 2
+
+    def distances(self, first: int, count: int) -> list[list[float]]:
+        mine = self.weights[first : first + count]
+        return [[abs(one - other) for other in mine] for one in mine]
+
+    def save(self, path: Path) -> None:
+        path.write_text(json.dumps(self.weights))
+
+    def load(self, path: Path) -> None:
+        self.weights = json.loads(path.read_text())
+
+    def save_weights(self, path: Path) -> None:
+        self.save(path)
+
+
+class TrustingSandbox:
+    """Runs the scripts' programs where it stands, for tests of many steps: there is nothing hostile in them."""
+
+    def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        return [self._run(job) for job in jobs]
+
+    def _run(self, job: Job) -> Outcome:
+        space: dict[str, Any] = {}
+        exec(job.program, space)
+        results = []
+        for text in job.inputs:
+            try:
+                results.append(Result("value", repr(space["f"](*ast.literal_eval(f"({text},)")))))
+            except (TypeError, ValueError, IndexError, KeyError, ZeroDivisionError) as error:
+                results.append(Result("error", type(error).__name__))
+        kind: Kind = next((result.kind for result in results if result.kind != "value"), "value")
+        tree = ast.parse(job.program)
+        return Outcome(kind, tuple(results), inspection=Inspection(canonical_program(tree), measure(tree, job.program)), steps=len(job.inputs))
+
+
+def _nobody(text: str) -> None:
+    pass
+
+
+@contextmanager
+def scripted_run(
+    folder: Path, sandbox: Sandbox, teachers: Sequence[Script], students: Sequence[Script], settings: Sequence[str] = (), said: Said = _nobody
+) -> Iterator[Run]:
+    """A run in the folder, new or to be gone on with, whose members follow the scripts."""
+    sizes = [f"population.teachers={len(teachers)}", f"population.students={len(students)}"]
+    config = load_config(None, [*SMALL, *sizes, *settings])
+    engine = CountingEngine(config.slots)
+    world = new_world(0, "run", config, 0, _seeds(config, sandbox), load_source(config.fixed, config.tasks.kinds) if config.is_fixed else None)
+    tools = Tools(ScriptedScribe(dict(enumerate([*teachers, *students]))), engine, sandbox, config.tasks.load_kinds(), CompactPack())
+    new = not (folder / "run.sqlite").exists()
+    about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}
+    rows = [{"world": 0, "arm": "run", "seed": config.seed, "config": config.model_dump_json()}]
+    with Ledger.create(folder, about, rows) if new else Ledger.open(folder) as ledger, tools.thread:
+        run = Run(config, [world], tools, ledger, Checkpoints(folder, config.ledger.keep, said))
+        run.begin() if new else run.restore()
+        yield run
+
+
+def play(run: Run, until: int | None = None) -> None:
+    """Its steps, all or up to one."""
+    run.play(lambda turns, seconds: None, lambda: until is not None and run.step >= until)
+
+
+def _seeds(config: Config, sandbox: Sandbox) -> list[Problem]:
+    drafts = seed_drafts("examples", 6, (1, 1), config.seed)
+    return [
+        one for one in judge_drafts([(kind, draft, None) for kind, draft in drafts], dict(KINDS), sandbox, config.verify) if isinstance(one, Problem)
+    ]
