@@ -23,6 +23,7 @@ from redqueen.records import Problem
 from redqueen.run import Run
 from redqueen.sandbox import Sandbox
 from redqueen.sandbox.pool import SandboxPool
+from redqueen.sandbox.remote import RemoteSandbox
 from redqueen.scribe import ModelScribe
 from redqueen.streams import seed_for
 from redqueen.tasks import KINDS, TaskKind
@@ -108,7 +109,11 @@ class _Parts:
             f"{self.base.name}, {self.base.parameters / 1e6:.1f}M parameters, {str(self.base.dtype).removeprefix('torch.')} on {self.base.device}; "
             f"{slots} members of {self.engine.parameters_each / 1e3:,.0f}k parameters each"
         )
-        self.sandbox = stack.enter_context(SandboxPool(config.sandbox))
+        # beside a GPU there are cores to spare, and the interpreter's lock is what the two would wait for
+        apart = self.base.device.type == "cuda"
+        opened: RemoteSandbox | SandboxPool = RemoteSandbox(config.sandbox) if apart else SandboxPool(config.sandbox)
+        stack.callback(opened.close)
+        self.sandbox: Sandbox = opened
 
     def run(self, config: Config, worlds: list[World], ledger: Ledger) -> Run:
         self.stack.enter_context(ledger)

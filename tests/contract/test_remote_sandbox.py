@@ -1,0 +1,60 @@
+"""A sandbox driven by a process of its own: the same outcomes, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from redqueen.bench.sandbox import _descendants, jobs
+from redqueen.errors import SandboxError
+from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.sandbox.remote import RemoteSandbox
+
+TRAINER = """
+from redqueen.sandbox import Job, Limits
+from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.remote import RemoteSandbox
+
+if __name__ == "__main__":
+    with RemoteSandbox(SandboxConfig(lanes=1)) as sandbox:
+        print("ready", flush=True)
+        sandbox.run([Job("def f():\\n    while True: pass", limits=Limits(cpu_s=2))] * 1000)
+"""
+
+
+def test_outcomes_are_those_of_a_pool() -> None:
+    batch = jobs(40, stable=True)
+    config = SandboxConfig(lanes=1)
+    with SandboxPool(config) as pool, RemoteSandbox(config) as remote:
+        assert remote.walls == pool.walls
+        assert [outcome.results for outcome in remote.run(batch)] == [outcome.results for outcome in pool.run(batch)]
+        assert remote.run([]) == []
+
+
+def test_when_its_process_is_killed_it_says_so_instead_of_hanging() -> None:
+    with RemoteSandbox(SandboxConfig(lanes=1)) as remote:
+        assert remote._process.pid is not None
+        os.kill(remote._process.pid, signal.SIGKILL)
+        with pytest.raises(SandboxError, match="has ended"):
+            remote.run(jobs(2))
+
+
+def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "trainer.py"
+    script.write_text(TRAINER)
+    trainer = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE)
+    assert trainer.stdout is not None
+    assert trainer.stdout.readline() == b"ready\n"
+    time.sleep(0.3)
+    family = _descendants(trainer.pid)
+    assert len(family) >= 4
+    trainer.kill()
+    trainer.wait()
+    trainer.stdout.close()
+    time.sleep(2)
+    assert [pid for pid in family if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"] == []
