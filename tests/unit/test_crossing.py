@@ -79,6 +79,8 @@ def test_inputs_get_the_types_of_the_calls() -> None:
     assert typed([[[4, [5]], {"6": [7]}]], calls) == [[(4, (5,)), {6: [7]}]]
     assert typed([["1j"], ["(2-1j)"]], [[1]]) == [[1j], [2 - 1j]]
     assert typed([["1j"]], [["a"]]) == [["1j"]]
+    assert typed([["0", "1j"]], [[0, 1j]]) == [[0j, 1j]]
+    assert typed([["1j"], ["x"]], [[1]]) == [["1j"], ["x"]]
 
 
 def test_arguments_are_literals_where_they_can_be() -> None:

@@ -67,6 +67,9 @@ def _redqueen_harness(call):
             return most
         return most - (b.len(value) if kind in (b.str, b.bytes) else 1)
 
+    def all_whole(value):
+        return b.len([None for item in value if item - item == 0 and item == item // 1]) == b.len(value)
+
     def digest(value, update):
         kind = b.type(value)
         if kind is b.float and value - value == 0 and value == b.int(value):
@@ -82,8 +85,8 @@ def _redqueen_harness(call):
             kinds = b.set(b.map(b.type, value))
             if kinds == {b.str}:  # all at once: a text equals texts only
                 update(b.repr(value).encode("utf-8", "backslashreplace"))
-            elif kinds == {b.int}:
-                update((b.repr(b.list(value))[1:-1].replace(" ", "") + ",").encode())
+            elif kinds <= {b.int, b.float, b.bool} and all_whole(value):
+                update((b.repr([b.int(item) for item in value])[1:-1].replace(" ", "") + ",").encode())
             else:
                 for item in value:
                     digest(item, update)
@@ -93,7 +96,7 @@ def _redqueen_harness(call):
 
     def entry(*arguments, **keywords):
         value = call(*arguments, **keywords)
-        if size(value, %d) < 0 and b.float not in b.set(b.map(b.type, value)):
+        if size(value, %d) < 0 and b.set(b.map(b.type, value)) != {b.float}:
             import hashlib
 
             try:

@@ -12,7 +12,7 @@ from redqueen.evaluate.suite import Item, Judges, Suite, Wrong
 EXCEPTIONS: dict[str, dict[str, str]] = {}
 """Reference answers that cannot be graded as right, by suite and id, with the reason."""
 
-BATCH = 40
+BATCH = 200  # slow items of a batch run side by side
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,22 +71,17 @@ class Maths:
 
     def wrong(self, items: Sequence[Item], place: int) -> list[Wrong]:
         gold = self.answer_of(items[place].fields)
-        hostile = _HOSTILE | ({"a formula too large to work out": "9^{9^{9^{9^{9}}}}"} if place % _RARELY == 0 else {})
-        name = list(hostile)[-1] if place % _RARELY == 0 else list(hostile)[place % len(hostile)]
-        answers = {
-            "another number": "-98765.4321",
-            "one more": f"({gold})+1",
+        tricks = {
             "all at once": f"{gold}, ({gold})+1, ({gold})+2",
             "a choice": f"{gold} \\text{{ or }} ({gold})+1",
-            name: hostile[name],
+            "taken back": f"{gold}}} No: \\boxed{{-98765.4321",
+            **_HOSTILE,
         }
+        trick = list(tricks)[place % len(tricks)]
+        answers = {"another number": "-98765.4321", "one more": f"({gold})+1", trick: tricks[trick]}
+        answers |= {"too large to work out": "9^{9^{9^{9^{9}}}}"} if place % _RARELY == _RARELY - 1 else {}
         texts = [Wrong(name, f"The final answer is $\\boxed{{{text}}}$.") for name, text in answers.items()]
-        return [
-            Wrong("empty", ""),
-            Wrong("no number", "I do not know."),
-            *texts,
-            Wrong("taken back", f"\\boxed{{{gold}}} No: \\boxed{{-98765.4321}}"),
-        ]
+        return [Wrong("empty", ""), Wrong("no number", "I do not know."), *texts]
 
 
 _RARELY = 100  # each takes seconds

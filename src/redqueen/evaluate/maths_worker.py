@@ -22,6 +22,9 @@ _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,4})?")
 _SCIENTIFIC = re.compile(r"([-+]?\d*\.?\d*)(?:\\times|\\cdot|\*|x|×)10\^(?:\{([-+]?\d{1,4})\}|([-+]?\d{1,4}))")
 _TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname|textrm)\s*\{([^{}]*)\}")
 
+_SPELLINGS = (("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("−", "-"), ("np.", "\\"), ("_{\\max }", ""), ("_{\\max}", ""))
+"""Other ways to write the same, which the parser of formulas does not know."""
+
 
 def main() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -81,7 +84,10 @@ def tidy(text: str) -> str:
     text = text.strip("$").strip() if text.count("$") == 2 and text[0] == text[-1] == "$" else text
     for mark in ("\\!", "\\,", "\\;", "\\:", "\\left", "\\right", "\\$", "~"):
         text = text.replace(mark, "" if mark != "~" else " ")
-    return text.replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac").replace("−", "-").strip().rstrip(".").strip()
+    for mark, other in _SPELLINGS:
+        text = text.replace(mark, other)
+    text = re.sub(r"(?<=\d)\./", "/", text)  # -1./3, as a program has it
+    return text.strip().rstrip(".").strip()
 
 
 def squeezed(text: str) -> str:

@@ -12,24 +12,26 @@ from typing import Any
 def typed(inputs: Sequence[Sequence[Any]], calls: Sequence[Sequence[Any]]) -> list[list[Any]]:
     """The inputs, with tuples, sets and complex numbers where the calls have them."""
     typed_inputs = [list(arguments) for arguments in inputs]
+    complex_task = any(isinstance(argument, complex) for call in calls for argument in call)
     for place in range(max((len(arguments) for arguments in inputs), default=0)):
         examples = [call[place] for call in calls if place < len(call)]
         rows = [row for row in typed_inputs if place < len(row)]
-        complex_here = _are_complex([row[place] for row in rows], examples)
+        complex_here = _are_complex([row[place] for row in rows], examples, complex_task)
         for row in rows:
             row[place] = complex(row[place]) if complex_here else _like(row[place], examples, list)
     return typed_inputs
 
 
-def _are_complex(values: Sequence[Any], examples: Sequence[Any]) -> bool:
+def _are_complex(values: Sequence[Any], examples: Sequence[Any], complex_task: bool) -> bool:
     """JSON has no complex numbers: they are texts there, in a place where the calls have numbers."""
     texts = [value for value in values if isinstance(value, str)]
     if not texts or any(isinstance(example, str) for example in examples):
         return False
     try:
-        return any(complex(text).imag for text in texts) or any(isinstance(example, complex) for example in examples)
+        numbers = [complex(text) for text in texts]
     except ValueError:
         return False
+    return complex_task or any(number.imag for number in numbers)
 
 
 def calls_in(assertions: str, entry: str) -> list[list[Any]]:
