@@ -173,6 +173,18 @@ def export(
 
 
 @app.command()
+def watch(
+    folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; several are shown side by side.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8733,
+    host: Annotated[str, typer.Option(help="Where to answer; anything but this machine asks readers for a token.")] = "127.0.0.1",
+) -> None:
+    """Show the report of a run in a browser while it goes on. It only reads; the run does not wait for it."""
+    from redqueen.commands.watch import run
+
+    run(folders, host, port)
+
+
+@app.command()
 def compare(
     runs: Annotated[
         list[str],

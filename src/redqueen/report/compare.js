@@ -8,7 +8,7 @@ const short = (value) => (Math.abs(value) >= 1e6 ? value.toExponential(2) : Stri
 const estimate = (value, interval) => short(value) + (interval ? ` [${short(interval[0])}, ${short(interval[1])}]` : "");
 
 function panelOf(row) {
-  return { type: "bars", title: row.name, zero: true, rows: row.arms.map((one) => ({ name: one.arm.slice(0, 18), value: one.mean, low: one.interval?.[0], high: one.interval?.[1], color: colorOf(one.arm) })) };
+  return { type: "bars", title: row.name, zero: true, rows: row.arms.map((one) => ({ name: one.arm.length > 18 ? "…" + one.arm.slice(-17) : one.arm, value: one.mean, low: one.interval?.[0], high: one.interval?.[1], color: colorOf(one.arm) })) };
 }
 
 function numbersOf(rows) {
@@ -29,7 +29,7 @@ function renderComparison() {
     return html("div", { class: "panel" }, html("h4", { text: visible(row.name) }), holder);
   }));
   const sections = Object.entries(DATA.tables).map(([name, found], at) => html("section", { id: `match-${at}` }, html("h2", { text: name[0].toUpperCase() + name.slice(1) }), html("p", { class: "note", text: DATA.matches[name] }),
-    html("figure", { class: "wide" }, charts(found.outcomes), html("h3", { text: "All numbers" }), numbersOf([...found.outcomes, ...found.compute]))));
+    html("figure", { class: "wide whole" }, charts(found.outcomes), html("h3", { text: "All numbers" }), numbersOf([...found.outcomes, ...found.compute]))));
   const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) => [one.arm, one.seeds.join(", "), one.members])]);
   const note = `Means over seeds with 95 % bootstrap intervals. Differences are to ${order[0]}: paired by seed where both arms have two seeds or more in common (sign-flip test), else apart (permutation test, †). One seed has no interval.`;
   document.getElementById("page").replaceChildren(html("header", {}, html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })), html("p", { class: "note", text: visible(note) })), html("figure", { class: "wide" }, arms), ...sections);

@@ -15,8 +15,8 @@ from redqueen.report.side import Side, sides
 from redqueen.report.story import tell
 
 
-def gather_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
-    """Every world of every run. All figures of a run are of the same steps, also while it goes on."""
+def gather_runs(folders: Sequence[Path], most_chars: int = MOST_CHARS) -> list[dict[str, Any]]:
+    """Every world of every run, with problems of so many characters together. All figures of a run are of the same steps, also while it goes on."""
     opened = [contextlib.closing(reader(folder)) for folder in folders]
     with contextlib.ExitStack() as stack:
         found = []
@@ -24,7 +24,7 @@ def gather_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
             connection = stack.enter_context(closing)
             connection.execute("BEGIN")
             found += sides(connection, folder)
-        return [gather(side, MOST_CHARS // len(found)) for side in found]
+        return [gather(side, most_chars // len(found)) for side in found]
 
 
 def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
