@@ -91,12 +91,14 @@ def arguments(text, code):
 _CHAT = {
     "o": (
         "Here is a Python function and a call of it.\n\n```python\n{code}\n```\n\nWhat does `f({input})` return? Think step by step if you need "
-        "to. Then write the value, as a Python literal and nothing else, between <answer> and </answer>."
+        "to. Then write the value, as a Python literal and nothing else, between <answer> and </answer>. If the function was "
+        "`def f(n): return [n, n + 1]` and the call `f(4)`, you would end with <answer>[4, 5]</answer>."
     ),
     "i": (
         "Here is a Python function.\n\n```python\n{code}\n```\n\nFind an input for which `f` returns `{output}`. There may be many; one is "
         "enough. Think step by step if you need to. Then write the arguments, as they would stand between the brackets of `f(...)` and nothing "
-        "else, between <answer> and </answer>."
+        "else, between <answer> and </answer>. If the function was `def f(a, b): return [a, b + 1]` and the value `[4, 5]`, you would end with "
+        "<answer>4, 4</answer>."
     ),
 }
 _SHOTS = (
@@ -113,7 +115,7 @@ class CruxEval:
     def __init__(self, asks: Literal["i", "o"]) -> None:
         self.asks = asks
         self.name = f"cruxeval-{asks}"
-        self.prompt_version = f"cruxeval-{asks}-1"
+        self.prompt_version = f"cruxeval-{asks}-2"
 
     def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
         return [Item(str(row["id"]), row) for row in rows]
