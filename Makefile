@@ -9,8 +9,7 @@ BIN := .venv/bin
 
 demo: setup
 	$(BIN)/redqueen doctor
-	$(BIN)/redqueen verify examples/proposals.jsonl
-	$(BIN)/redqueen bench sandbox --programs 400
+	$(BIN)/redqueen run
 
 test: setup
 	$(BIN)/ruff format --check .
