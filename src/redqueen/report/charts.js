@@ -19,9 +19,12 @@ const svg = (name, attributes, ...children) => fill(document.createElementNS(SVG
 const visible = (text) =>
   String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
+// As Python rounds: halves to the even neighbour, so that the page and its summary say the same.
+const evenly = (value) => Math.round(value) - (Math.abs(value % 1) === 0.5 && Math.round(value) % 2 ? 1 : 0);
+
 const FORMATS = {
   share: (v) => (100 * v).toFixed(Math.abs(v) < 0.1 && v !== 0 ? 1 : 0) + " %",
-  points: (v) => (v > 0 ? "+" : "") + (100 * v).toFixed(1),
+  points: (v) => (v > 0 ? "+" : "") + (evenly(+(1000 * v).toPrecision(9)) / 10).toFixed(1),
   seconds: (v) => (v >= 100 ? v.toFixed(0) : +v.toPrecision(2)) + " s",
   number: (v) => (Math.abs(v) >= 1000 ? Math.round(v).toLocaleString("en") : v !== 0 && Math.abs(v) < 1e-4 ? v.toExponential(0) : String(+v.toPrecision(3))),
 };
@@ -74,7 +77,7 @@ const label = (x, y, text, attributes) => svg("text", { x, y, ...attributes, tex
 function frame(panel, width, range) {
   const height = panel.height || 230;
   const box = { left: 46, right: width - 10, top: 10, bottom: height - 28 };
-  const steps = panel.xRange || [panel.x[0] ?? 0, panel.x.at(-1) ?? 1];
+  const steps = [...(panel.xRange || [panel.x[0] ?? 0, panel.x.at(-1) ?? 1])];
   if (steps[0] === steps[1]) { steps[0] -= 0.5; steps[1] += 0.5; }
   box.x = scale(steps[0], steps[1], box.left, box.right);
   box.y = scale(range[0], range[1], box.bottom, box.top);
@@ -150,17 +153,17 @@ function withCrosshair(panel, drawn, box) {
 }
 
 function drawStack(panel, width, range) {
-  const count = panel.x.length;
-  const half = count > 1 ? (panel.x[1] - panel.x[0]) / 2 : 0.5;
-  const box = frame({ ...panel, xRange: [(panel.x[0] ?? 1) - half, (panel.x.at(-1) ?? 1) + half] }, width, range);
-  const each = (box.right - box.left) / Math.max(1, count);
+  const half = panel.x.length > 1 ? (panel.x[1] - panel.x[0]) / 2 : 0.5;
+  const last = panel.xRange ? panel.xRange[1] : panel.x.at(-1) ?? 1;
+  const box = frame({ ...panel, xRange: [(panel.x[0] ?? 1) - half, last + half] }, width, range);
+  const each = box.x(2 * half) - box.x(0);
   const gap = each > 5 ? 1 : 0;
   const bars = panel.x.flatMap((x, at) => {
     let below = 0;
     return panel.series.map((one) => {
       const value = one.y[at] || 0;
       below += value;
-      return value ? svg("rect", { x: box.left + at * each + gap / 2, y: box.y(below), width: Math.max(0.5, each - gap), height: Math.max(0, box.y(below - value) - box.y(below)), style: `fill:${one.color}` }) : null;
+      return value ? svg("rect", { x: box.x(x - half) + gap / 2, y: box.y(below), width: Math.max(0.5, each - gap), height: Math.max(0, box.y(below - value) - box.y(below)), style: `fill:${one.color}` }) : null;
     });
   });
   return withCrosshair(panel, canvas(width, box.height, ...box.parts, ...bars), box);

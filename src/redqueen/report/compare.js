@@ -3,12 +3,12 @@
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const COLORS = ["#7d8590", "#c8324a", "#2a78b8", "#1f9e95", "#a04a9c", "#e0812f", "#b99a2e", "#4f9b4a"];
 const order = DATA.arms.map((one) => one.arm);
-const colorOf = (arm) => COLORS[order.indexOf(arm) % COLORS.length];
+const armColor = (arm) => COLORS[order.indexOf(arm) % COLORS.length];
 const short = (value) => (Math.abs(value) >= 1e6 ? value.toExponential(2) : String(+value.toPrecision(4)));
 const estimate = (value, interval) => short(value) + (interval ? ` [${short(interval[0])}, ${short(interval[1])}]` : "");
 
 function panelOf(row) {
-  return { type: "bars", title: row.name, zero: true, rows: row.arms.map((one) => ({ name: one.arm.length > 18 ? "…" + one.arm.slice(-17) : one.arm, value: one.mean, low: one.interval?.[0], high: one.interval?.[1], color: colorOf(one.arm) })) };
+  return { type: "bars", title: row.name, zero: true, rows: row.arms.map((one) => ({ name: one.arm.length > 18 ? "…" + one.arm.slice(-17) : one.arm, value: one.mean, low: one.interval?.[0], high: one.interval?.[1], color: armColor(one.arm) })) };
 }
 
 function numbersOf(rows) {

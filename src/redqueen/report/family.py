@@ -32,8 +32,8 @@ def operator_credit(found: list[dict[str, Any]], last: int) -> list[dict[str, An
                 "operator": operator,
                 "children": len(mine),
                 "alive": sum(one["died"] is None for one in mine),
-                "steps_lived": rounded(mean([(last if one["died"] is None else one["died"]) - one["born"] for one in mine]), 4),
-                "rating_gain": rounded(mean([one["mu"] - one["first"] for one in mine]), 4),
+                "steps_lived": rounded(mean([(last if one["died"] is None else one["died"]) - one["born"] for one in mine]), 3),
+                "rating_gain": rounded(mean([one["mu"] - one["first"] for one in mine]), 3),
                 "times_parent": sum(chosen.count(one["member"]) for one in mine),
             }
         )

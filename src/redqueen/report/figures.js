@@ -6,6 +6,14 @@ const SERIES = ["#2a78b8", "#e0812f", "#1f9e95", "#a04a9c", "#b99a2e", "#c8324a"
 const DIFFICULTY = { unsolved: "#7b2d3b", hard: "#c8324a", middling: "#d9a13b", easy: "#5aa9a0", trivial: "#9fb3c4" };
 const TEACHER = WARM[0], STUDENT = COOL[0];
 
+// One colour for one name, on all sides: of task kinds, reasons, stages.
+const given = {};
+function colorOf(sort, name) {
+  const names = (given[sort] ||= []);
+  if (!names.includes(name)) names.push(name);
+  return SERIES[names.indexOf(name) % SERIES.length];
+}
+
 const memberColor = (member) => (member.startsWith("T") ? WARM : COOL)[(parseInt(member.slice(1), 10) || 0) % WARM.length];
 const evolved = (side) => [...new Set(side.members.filter((one) => one.born > 0).map((one) => one.born))];
 const metric = (side, name) => side.metrics[name];
@@ -88,7 +96,7 @@ function rejectionPanels(side) {
   const found = side.rejections;
   const reasons = Object.keys(found.lines);
   if (!reasons.length) return [];
-  const color = (reason) => SERIES[reasons.indexOf(reason) % SERIES.length];
+  const color = (reason) => colorOf("reasons", reason);
   const places = Object.keys(found.places);
   const share = (place, reason) => (found.places[place][reason] || 0) / Object.values(found.places[place]).reduce((sum, n) => sum + n, 0);
   return [
@@ -99,7 +107,7 @@ function rejectionPanels(side) {
 }
 
 const SECTIONS = [
-  { id: "race", title: "The arms race", figures: [
+  { id: "race", short: "Race", title: "The arms race", figures: [
     { id: "solve-rate", note: "Every attempt of every student. In an arms race this does not settle: teachers find harder problems, students catch up.",
       panels: (side) => metricLines(side, "Solve rate of students", [["solve/pass_rate", "solved", STUDENT]], { ...SHARE, events: evolved(side) }) },
     { id: "difficulty", note: "Depth, branches, lines and variables of invented programs, beside those of the first step (1 = as at the beginning).",
@@ -111,16 +119,16 @@ const SECTIONS = [
     { id: "validity", note: "Proposals that are problems at all, and attempts that cannot be read.",
       panels: (side) => metricLines(side, "Form", [["verify/valid_frac", "valid proposals", TEACHER], ["solve/malformed_frac", "unreadable attempts", STUDENT]], SHARE) },
   ] },
-  { id: "complexity", title: "Problems: how complex, how hard", figures: [
+  { id: "complexity", short: "Complexity", title: "Problems: how complex, how hard", figures: [
     { id: "complexity-measures", wide: true, title: "Measures of complexity", small: 200, note: "Means over invented problems. Induction takes its programs from the archive and is left out.",
       panels: (side) => [["ast_depth", "depth of the syntax tree"], ["cyclomatic", "branches (cyclomatic)"], ["loc", "lines"], ["variables", "variables"], ["steps_executed", "lines executed"]]
         .flatMap(([name, title], at) => metricLines(side, title, [[`complexity/${name}`, title, SERIES[at]]], { height: 150 })) },
     { id: "solved-shares", wide: true, note: "Problems by the share of attempts that solve them: none, up to a third, up to two thirds, more, all. The middle teaches most.",
       panels: (side) => [{ type: "stack", title: "Difficulty of problems", x: side.steps, ...SHARE, series: Object.keys(DIFFICULTY).map((name) => ({ name, color: DIFFICULTY[name], y: side.difficulty[name] })) }] },
     { id: "kinds", wide: true, note: "Solve rate by task kind: o deduction, i abduction, f induction.",
-      panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name, at) => [name, name.slice(16), SERIES[at]]), SHARE) },
+      panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name) => [name, name.slice(16), colorOf("kinds", name)]), SHARE) },
   ] },
-  { id: "coverage", title: "Coverage: is it new?", figures: [
+  { id: "coverage", short: "Coverage", title: "Coverage: is it new?", figures: [
     { id: "coverage-lines", note: "Structures (cells of a grid over complexity) and behaviours (what programs do to probe inputs) seen so far. Structures alone can grow by elaboration.",
       panels: (side) => metricLines(side, "Different structures and behaviours so far", [["coverage/cells", "structures", TEACHER], ["coverage/behaviours", "behaviours", COOL[1]]], { zero: true }) },
     { id: "repeats", note: "Invented problems that resemble an earlier one of this world.",
@@ -131,35 +139,35 @@ const SECTIONS = [
         { name: "two programs of one teacher", color: TEACHER, y: side.templates.within }, { name: "of two teachers", color: SERIES[6], y: side.templates.between, dash: true }] }] },
     { id: "commonest", custom: (side) => templateList(side) },
   ] },
-  { id: "matrix", title: "Who solves whose problems", figures: [
+  { id: "matrix", short: "Who solves whose", title: "Who solves whose problems", figures: [
     { id: "solve-matrix", wide: true, title: "Solve rates, teacher by student", note: "Rows: teachers, columns: students. Solve rates in parts of the run; a child counts in the place of the member it replaced. Empty: they did not meet.", small: 180, panels: matrixPanels },
   ] },
-  { id: "family", title: "Family", figures: [
+  { id: "family", short: "Family", title: "Family", figures: [
     { id: "tree", wide: true, note: "A lane is a place in the population, a bar a life, × a death; curves lead from parents to child. Point at a life for its story.",
       panels: (side) => [{ type: "tree", title: "Family tree", members: side.members, last: side.steps_done, color: (one) => memberColor(one.member) }] },
     { id: "operators", wide: true, custom: (side) => operatorTable(side) },
   ] },
-  { id: "similarity", title: "How alike members are", figures: [
+  { id: "similarity", short: "Similarity", title: "How alike members are", figures: [
     { id: "distance", note: "Distance of two members in weight space: the mean over pairs, and the closest pair. Near zero: two have become one.",
       panels: (side) => metricLines(side, "Distances", [["population/distance/teacher", "teachers", TEACHER], ["population/least_distance/teacher", "closest teachers", WARM[1]], ["population/distance/student", "students", STUDENT], ["population/least_distance/student", "closest students", COOL[1]]], { zero: true, events: evolved(side) }) },
     { id: "entropy", note: "Mean surprise per token written (minus log-probability). Near zero: members always write the same.",
       panels: (side) => metricLines(side, "Surprise per token", [["propose/entropy", "teachers", TEACHER], ["solve/entropy", "students", STUDENT]], { zero: true }) },
   ] },
-  { id: "members", title: "Who is good at what", figures: [
+  { id: "members", short: "Strengths", title: "Who is good at what", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",
       panels: (side) => kindPanel(side, side.students_by_kind, "Students, by kind", STUDENT) },
     { id: "teacher-kinds", note: "How often the problems of each teacher were solved in the last quarter.", panels: (side) => kindPanel(side, side.teachers_by_kind, "Teachers' problems, by kind", TEACHER) },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of right answers.", panels: (side) => side.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both right or both wrong. If all agree on everything, the population is one student.", panels: (side) => side.suites.flatMap(agreementPanel) },
   ] },
-  { id: "rejections", title: "Why proposals were rejected", figures: [{ id: "reasons", wide: true, title: "Rejections", small: 420, panels: rejectionPanels }] },
-  { id: "scores", title: "Held-out and benchmark scores", figures: [
+  { id: "rejections", short: "Rejections", title: "Why proposals were rejected", figures: [{ id: "reasons", wide: true, title: "Rejections", small: 420, panels: rejectionPanels }] },
+  { id: "scores", short: "Scores", title: "Held-out and benchmark scores", figures: [
     { id: "suites", wide: true, title: "Scores and gains", small: 420, note: "With 95 % intervals over items. Intervals say nothing about other seeds; a best student picked on the same items is no result.", panels: (side) => side.suites.flatMap(scorePanels) },
   ] },
-  { id: "timings", title: "Time and training", figures: [
+  { id: "timings", short: "Time", title: "Time and training", figures: [
     { id: "stages", note: "Mean seconds of a step.", panels: (side) => {
       const stages = Object.keys(side.timings.lines);
-      return stages.length ? [{ type: "stack", title: "Where the seconds go", x: side.steps, unit: "seconds", series: stages.map((name, at) => ({ name, color: SERIES[at % SERIES.length], y: side.timings.lines[name] })) }] : [];
+      return stages.length ? [{ type: "stack", title: "Where the seconds go", x: side.steps, unit: "seconds", series: stages.map((name) => ({ name, color: colorOf("stages", name), y: side.timings.lines[name] })) }] : [];
     } },
     { id: "tokens", note: "Tokens written in a step.", panels: (side) => metricLines(side, "Tokens", [["propose/tokens", "by teachers", TEACHER], ["solve/tokens", "by students", STUDENT]], { zero: true }) },
     { id: "gradients", wide: true, title: "Training", small: 420, note: "Means over members that learned. The gap is between log-probabilities as sampled and as trained: it should stay near zero.",

@@ -66,6 +66,10 @@ function figure(figure, sides) {
   if (!found.some((one) => one && (figure.custom || one.length))) return null;
   const title = figure.title || (figure.custom ? found.find(Boolean).title : found.find((one) => one.length)[0].title);
   const ranges = {};
+  if (!figure.custom && sides.length > 1) {
+    const last = Math.max(...sides.map((side) => side.steps_done));
+    for (const panel of found.flat()) if (panel.x) panel.xRange = [panel.xRange ? panel.xRange[0] : panel.x[0] ?? 1, last];
+  }
   if (!figure.custom) found.forEach((panels) => panels.forEach((panel, at) => {
     const key = panel.scale || at;
     ranges[key] = ranges[key] ? join([ranges[key], extent(panel)]) : extent(panel);
@@ -84,7 +88,7 @@ function figure(figure, sides) {
 function head() {
   const chips = DATA.sides.length < 2 ? null : html("div", { class: "chips" }, "shown: ", DATA.sides.map((side, at) => html("label", {}, html("input", { type: "checkbox", checked: SHOWN.has(at), onchange: (event) => { if (event.target.checked) SHOWN.add(at); else if (SHOWN.size > 1) SHOWN.delete(at); render(); } }), visible(side.name))));
   const first = DATA.sides[0];
-  const about = DATA.sides.length === 1 ? [`base ${first.about.base}`, first.about.machine, first.about.created.replace("T", " ").slice(0, 16), `redqueen ${first.about.version}`, `seed ${first.seed}`].filter(Boolean).join(" · ") : `${DATA.sides.length} sides`;
+  const about = DATA.sides.length === 1 ? [`base ${first.about.base}`, first.about.machine, first.about.created.replace("T", " ").slice(0, 16), `redqueen ${first.about.version}`, `seed ${first.seed}`].filter(Boolean).join(" · ") : `${DATA.sides.length} worlds side by side`;
   return html("header", {}, html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: visible(DATA.sides.length === 1 ? first.name : DATA.title) })), html("p", { class: "note", text: visible(about) }), html("p", { id: "live", class: "note", hidden: !DATA.live }), chips);
 }
 
@@ -97,7 +101,7 @@ function render() {
     return html("section", { id: section.id }, html("h2", { text: section.title }), figures.length ? html("div", { class: "figures" }, figures) : html("p", { class: "note", text: "This run has no records of that." }));
   });
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(sides));
-  const links = html("nav", { "aria-label": "sections" }, [...SECTIONS, { id: "problems", title: "Problems" }].map((section) => html("a", { href: `#${section.id}`, text: section.title.split(":")[0] })));
+  const links = html("nav", { "aria-label": "sections" }, [...SECTIONS, { id: "problems", short: "Problems" }].map((section) => html("a", { href: `#${section.id}`, text: section.short })));
   document.getElementById("page").replaceChildren(head(), links, summary, ...sections, browser, html("footer", { class: "note", text: `Made by redqueen ${DATA.version} from the ledger alone. ${DATA.sides.some((side) => side.window > 1) ? "In long runs a point is the mean over several steps." : ""}` }));
   redraws.forEach((redraw) => redraw());
 }
