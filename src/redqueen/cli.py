@@ -133,11 +133,15 @@ def report(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of runs; several are shown side by side.")],
     out: Annotated[Path | None, typer.Option(help="File to write; by default report.html in the run's folder, or here for several runs.")] = None,
     png: Annotated[bool, typer.Option("--png", help="Also write every figure as a picture, beside the report.")] = False,
+    problem: Annotated[str | None, typer.Option(metavar="KEY", help="Only print the problem whose key begins like this, with all attempts.")] = None,
 ) -> None:
-    """Make report.html from a run's ledger: what happened, what looks suspicious, figures, and every problem to look at."""
-    from redqueen.commands.report import run
+    """Make report.html from a run's ledger: what happened, what looks suspicious, figures, and problems to look at one by one."""
+    from redqueen.commands.report import run, show
 
-    run(folders, out, png)
+    if problem is not None:
+        show(folders[0], problem)
+    else:
+        run(folders, out, png)
 
 
 @app.command()

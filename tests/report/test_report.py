@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli import app
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import reader
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, tab
@@ -136,6 +136,15 @@ def test_a_terminal_gets_no_escapes(hostile: Path, tmp_path: Path) -> None:
     assert plain(HOSTILE).startswith("</script>") and "\\u001b[2J" in plain(HOSTILE)
 
 
+def test_a_problem_is_printed_as_text(hostile: Path) -> None:
+    with contextlib.closing(reader(hostile)) as connection:
+        (key,) = connection.execute("SELECT problem FROM problems LIMIT 1").fetchone()
+    result = CliRunner().invoke(app, ["report", str(hostile), "--problem", key[:10]])
+    assert result.exit_code == 0 and key in result.output and "</script><script>" in result.output and "\\u001b[2J" in result.output
+    assert not [character for character in result.output if ord(character) < 32 and character not in "\n\t"]
+    assert isinstance(CliRunner().invoke(app, ["report", str(hostile), "--problem", "zzz"]).exception, DataError)
+
+
 def test_several_runs_stand_side_by_side(run: Path, hostile: Path) -> None:
     assert [side["seed"] for side in gather_runs([run, hostile])] == [0, 0]
 
@@ -157,12 +166,15 @@ def test_templates_leave_names_numbers_and_texts_aside() -> None:
     assert curriculum.template("def f(x):\n    return x + 1") != curriculum.template("def f(x):\n    return x - 1")
 
 
+NOVEL: dict[str, Any] = {"problems": 90, "again": {"canonical": 0.0, "behaviour": 0.1}, "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20}}
+
+
 def figures(**changes: Any) -> dict[str, Any]:
     """Figures in which nothing is remarkable."""
     quiet: dict[str, Any] = {
         "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
         "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
-        "rejections": {"totals": {}, "proposals": 100}, "novelty": {"problems": 90, "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20}},
+        "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
         "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [],
         "students_by_kind": {"kinds": [], "cells": []},
     }  # fmt: skip
@@ -175,7 +187,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "teach them little"),
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "hardly a reward"),
         ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
-        ({"novelty": {"problems": 90, "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20}}}, "Coverage has stalled"),
+        ({"novelty": {**NOVEL, "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20}}}, "Coverage has stalled"),
         ({"rejections": {"totals": {"duplicate": 30}, "proposals": 100}}, "repeat a problem"),
         ({"metrics": {"population/distance/student": [5.0] * 20, "population/least_distance/student": [0.01] * 20}}, "nearly one"),
         ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),

@@ -16,6 +16,14 @@ from redqueen.report.plain import plain
 _MARKS = {"fact": "  ", "good": "[green]✓[/] ", "warning": "[yellow]![/] "}
 
 
+def show(folder: Path, key: str) -> None:
+    """One problem on the terminal."""
+    from redqueen.report.show import show_problem
+
+    check([folder])
+    Console(highlight=False).print(show_problem(folder, key), markup=False, soft_wrap=True, emoji=False)
+
+
 def run(folders: Sequence[Path], out: Path | None, png: bool) -> None:
     check(folders)
     if png and find_chromium() is None:

@@ -21,10 +21,10 @@ def problems(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
     if not total:
         return {"total": 0, "items": []}
     keys = side.connection.execute("SELECT step, proposal FROM proposals WHERE world = ? ORDER BY step, proposal", (side.world,)).fetchall()
-    probe = [_proposal(side, *keys[number]) for number in _evenly(total, _LOOKED_AT)]
+    probe = [proposal(side, *keys[number]) for number in _evenly(total, _LOOKED_AT)]
     each = max(1, sum(len(json.dumps(one)) for one in probe) // len(probe))
     wanted = max(1, min(MOST_PROPOSALS, most_chars // each))
-    return {"total": total, "items": [_proposal(side, *keys[number]) for number in _evenly(total, wanted)]}
+    return {"total": total, "items": [proposal(side, *keys[number]) for number in _evenly(total, wanted)]}
 
 
 def _evenly(total: int, wanted: int) -> list[int]:
@@ -34,7 +34,8 @@ def _evenly(total: int, wanted: int) -> list[int]:
     return [number * total // wanted for number in range(wanted)]
 
 
-def _proposal(side: Side, step: int, number: int) -> dict[str, Any]:
+def proposal(side: Side, step: int, number: int) -> dict[str, Any]:
+    """One proposal with its problem and its attempts, or why it was rejected."""
     query = """SELECT p.step, p.proposal, p.teacher, m.student, p.kind, p.text, p.tokens, p.problem, p.rejection, p.detail,
             p.solve_rate, p.reward, p.advantage
         FROM proposals p LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing

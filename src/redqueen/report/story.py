@@ -132,15 +132,22 @@ def novelty(figures: Figures) -> Iterator[Sentence]:
     found = figures["novelty"]
     if found["problems"] < 40:
         return
+    again = found["again"]
+    yield Sentence(
+        "fact",
+        f"Of {found['problems']:,} invented problems {_percent(again['canonical'])} repeat an earlier program with another input, "
+        f"and {_percent(again['behaviour'])} behave like an earlier one.",
+        "coverage",
+    )
     behaviours, programs = found["lines"]["behaviour"], found["lines"]["canonical"]
     first, last = quarter(behaviours, "first"), quarter(behaviours, "last")
     if first is not None and last is not None and last > 0.8:
         yield Sentence(
             "warning", f"Coverage has stalled: {_percent(last)} of the last quarter's programs behave like one that was there before.", "coverage"
         )
-    again = quarter(programs, "last")
-    if again is not None and again > 0.3:
-        yield Sentence("warning", f"{_percent(again)} of the last quarter's programs were posed before, with another input.", "coverage")
+    repeated = quarter(programs, "last")
+    if repeated is not None and repeated > 0.3:
+        yield Sentence("warning", f"{_percent(repeated)} of the last quarter's programs were posed before, with another input.", "coverage")
     cells, shapes = _line(figures, "coverage/cells"), _line(figures, "coverage/behaviours")
     if len(cells) > 8 and _growth(cells) > 1.2 and _growth(shapes) < 1.05:
         yield Sentence("warning", "Programs take new structures but behave as before: what looks like diversity may be elaboration.", "coverage")
