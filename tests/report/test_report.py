@@ -219,7 +219,18 @@ def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
         browser.ask("document.querySelectorAll('.row').forEach(one => one.click())")
         browser.ask("(s => { s.value = 'trivial'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))")
         assert browser.ask("[...document.querySelectorAll('.row em')].every(one => one.textContent === '100 %')")
+        browser.photograph(tmp_path / "tree.png", "#figure-tree")
+        assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "tree.png").stat().st_size > 5000
         assert browser.problems == []
+
+
+def test_pictures_without_a_browser_are_refused_before_any_work(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from redqueen.commands import report
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ConfigError, match="apt install chromium"):
+        report.run([run], tmp_path / "report.html", True)
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
