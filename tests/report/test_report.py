@@ -2,6 +2,9 @@
 
 import contextlib
 import json
+import shutil
+import sqlite3
+from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -172,7 +175,7 @@ NOVEL: dict[str, Any] = {"problems": 90, "again": {"canonical": 0.0, "behaviour"
 def figures(**changes: Any) -> dict[str, Any]:
     """Figures in which nothing is remarkable."""
     quiet: dict[str, Any] = {
-        "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
+        "invented": True, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
         "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
         "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [],
@@ -231,6 +234,43 @@ def test_pictures_without_a_browser_are_refused_before_any_work(run: Path, tmp_p
     with pytest.raises(ConfigError, match="apt install chromium"):
         report.run([run], tmp_path / "report.html", True)
     assert not (tmp_path / "report.html").exists()
+
+
+def changed(run: Path, copy: Path, *statements: str) -> Path:
+    """The run as another one, by SQL."""
+    shutil.copytree(run, copy)
+    with contextlib.closing(sqlite3.connect(copy / "run.sqlite")) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    return copy
+
+
+def without_teachers(run: Path, copy: Path) -> Path:
+    gone = [f"DELETE FROM {table} WHERE member LIKE 'T%'" for table in ("births", "deaths", "ratings", "updates")]
+    return changed(run, copy, *gone, "UPDATE proposals SET teacher = 'fixed'", "UPDATE pairings SET teacher = 'fixed', winner = NULL")
+
+
+def in_self_play(run: Path, copy: Path) -> Path:
+    gone = [f"DELETE FROM {table} WHERE member LIKE 'T%'" for table in ("births", "deaths", "ratings", "updates")]
+    both = [f"UPDATE {table} SET role = 'both', member = replace(member, 'S', 'B')" for table in ("births", "ratings")]
+    same = "UPDATE pairings SET student = replace(student, 'S', 'B'), teacher = replace(student, 'S', 'B'), score = NULL, winner = NULL"
+    return changed(run, copy, *gone, *both, same, "UPDATE proposals SET teacher = 'B0'", "DELETE FROM deaths", "DELETE FROM births WHERE step > 0")
+
+
+@pytest.mark.parametrize("other", [without_teachers, in_self_play])
+def test_runs_without_teachers_and_self_play_have_reports(run: Path, tmp_path: Path, other: Callable[[Path, Path], Path]) -> None:
+    folder = other(run, tmp_path / "other")
+    (side,) = gather_runs([folder])
+    assert side["matrix"]["cells"] and side["ratings"] and side["story"]
+    if other is without_teachers:
+        assert not [sentence for sentence in side["story"] if "eachers" in sentence["text"]]
+    if find_chromium() is not None:
+        (tmp_path / "report.html").write_text(report_page([folder]))
+        with tab() as browser:
+            browser.open((tmp_path / "report.html").as_uri())
+            browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+            assert browser.problems == []
 
 
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:

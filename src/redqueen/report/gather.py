@@ -43,6 +43,7 @@ def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
         "ended": side.about.get("ended", ""),
         "steps": side.windows.ends,
         "window": side.windows.size,
+        "invented": any(one["role"] != "student" for one in members),
         "counts": _counts(side, found),
         "metrics": lines,
         "complexity_index": race.complexity_index(lines),
