@@ -79,14 +79,15 @@ class Maths:
         }
         trick = list(tricks)[place % len(tricks)]
         answers = {"another number": "-98765.4321", "one more": f"({gold})+1", trick: tricks[trick]}
-        answers |= {"too large to work out": "9^{9^{9^{9^{9}}}}"} if place % _RARELY == _RARELY - 1 else {}
+        answers |= _SLOW if place % _RARELY == _RARELY - 1 else {}
         texts = [Wrong(name, f"The final answer is $\\boxed{{{text}}}$.") for name, text in answers.items()]
         return [Wrong("empty", ""), Wrong("no number", "I do not know."), *texts]
 
 
-_RARELY = 100  # each takes seconds
+_RARELY = 100
+_SLOW = {"too large to work out": "9^{9^{9^{9^{9}}}}", "nested deep": "\\frac{" * 60 + "1" + "}{2}" * 60}
+"""Each takes seconds, up to the limit."""
 _HOSTILE = {
-    "nested deep": "\\frac{" * 60 + "1" + "}{2}" * 60,
     "a command": "__import__('os').system('true')",
     "nothing": "",
     "only words": "\\text{none of these}",
