@@ -105,7 +105,9 @@ function drawLines(panel, width, range) {
   }
   for (const one of panel.series) {
     const xs = one.x || panel.x;
-    marks.push(svg("path", { d: linePath(xs, one.y, box), class: one.dash ? "line dash" : "line", style: `stroke:${one.color}` }));
+    const smooth = isSmoothed(panel);
+    marks.push(svg("path", { d: linePath(xs, one.y, box), class: smooth ? "line raw" : one.dash ? "line dash" : "line", style: `stroke:${one.color}` }));
+    if (smooth) marks.push(svg("path", { d: linePath(xs, moving(one.y), box), class: "line", style: `stroke:${one.color}` }));
     const few = panel.x.length <= 14;
     xs.forEach((x, at) => {
       const lonely = one.y[at] !== null && (one.y[at - 1] ?? null) === null && (one.y[at + 1] ?? null) === null;
@@ -117,6 +119,18 @@ function drawLines(panel, width, range) {
     marks.push(label(box.right, box.y(line.y) - 4, line.name, { class: "tick end" }));
   }
   return withCrosshair(panel, canvas(width, box.height, ...box.parts, ...marks), box);
+}
+
+// Steps are few problems each, and noisy: in longer runs the mean of the steps around each is drawn over them.
+const isSmoothed = (panel) => panel.smooth && panel.x.length >= 20;
+
+function moving(ys) {
+  const reach = Math.max(1, Math.round(ys.length / 20));
+  return ys.map((y, at) => {
+    if (y === null) return null;
+    const near = ys.slice(Math.max(0, at - reach), at + reach + 1).filter((value) => value !== null);
+    return near.reduce((sum, value) => sum + value, 0) / near.length;
+  });
 }
 
 function linePath(xs, ys, box) {

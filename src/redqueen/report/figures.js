@@ -109,30 +109,30 @@ function rejectionPanels(side) {
 const SECTIONS = [
   { id: "race", short: "Race", title: "The arms race", figures: [
     { id: "solve-rate", note: "Every attempt of every student. In an arms race this does not settle: teachers find harder problems, students catch up.",
-      panels: (side) => metricLines(side, "Solve rate of students", [["solve/pass_rate", "solved", STUDENT]], { ...SHARE, events: evolved(side) }) },
-    { id: "difficulty", note: "Depth, branches, lines and variables of invented programs, beside those of the first step (1 = as at the beginning).",
-      panels: (side) => (side.complexity_index.length ? [{ type: "lines", title: "Complexity that teachers reach", x: side.steps, events: evolved(side), series: [{ name: "complexity", color: TEACHER, y: side.complexity_index }] }] : []) },
+      panels: (side) => metricLines(side, "Solve rate of students", [["solve/pass_rate", "solved", STUDENT]], { ...SHARE, events: evolved(side), smooth: true }) },
+    { id: "difficulty", note: "Depth, branches, lines and variables of invented programs, beside those of the first tenth of the run (1 = as then).",
+      panels: (side) => (side.complexity_index.length ? [{ type: "lines", title: "Complexity that teachers reach", x: side.steps, smooth: true, events: evolved(side), series: [{ name: "complexity", color: TEACHER, y: side.complexity_index }] }] : []) },
     { id: "ratings", wide: true, title: "Ratings of both roles", note: "TrueSkill: the line is the believed skill, the band one deviation. A line that begins later is a child in the place of a member that died.",
       panels: (side) => ["teacher", "student", "both"].flatMap((role) => ratingPanel(side, role)) },
     { id: "rewards", note: "What was earned on average. Teachers earn most for problems that are solved rarely, but not never.",
-      panels: (side) => metricLines(side, "Rewards", [["reward/teacher", "teachers", TEACHER], ["reward/student", "students", STUDENT]], { events: evolved(side) }) },
+      panels: (side) => metricLines(side, "Rewards", [["reward/teacher", "teachers", TEACHER], ["reward/student", "students", STUDENT]], { events: evolved(side), smooth: true }) },
     { id: "validity", note: "Proposals that are problems at all, and attempts that cannot be read.",
-      panels: (side) => metricLines(side, "Form", [["verify/valid_frac", "valid proposals", TEACHER], ["solve/malformed_frac", "unreadable attempts", STUDENT]], SHARE) },
+      panels: (side) => metricLines(side, "Form", [["verify/valid_frac", "valid proposals", TEACHER], ["solve/malformed_frac", "unreadable attempts", STUDENT]], { ...SHARE, smooth: true }) },
   ] },
   { id: "complexity", short: "Complexity", title: "Problems: how complex, how hard", figures: [
     { id: "complexity-measures", wide: true, title: "Measures of complexity", small: 200, note: "Means over invented problems. Induction takes its programs from the archive and is left out.",
       panels: (side) => [["ast_depth", "depth of the syntax tree"], ["cyclomatic", "branches (cyclomatic)"], ["loc", "lines"], ["variables", "variables"], ["steps_executed", "lines executed"]]
-        .flatMap(([name, title], at) => metricLines(side, title, [[`complexity/${name}`, title, SERIES[at]]], { height: 150 })) },
+        .flatMap(([name, title], at) => metricLines(side, title, [[`complexity/${name}`, title, SERIES[at]]], { height: 150, smooth: true })) },
     { id: "solved-shares", wide: true, note: "Problems by the share of attempts that solve them: none, up to a third, up to two thirds, more, all. The middle teaches most.",
       panels: (side) => [{ type: "stack", title: "Difficulty of problems", x: side.steps, ...SHARE, series: Object.keys(DIFFICULTY).map((name) => ({ name, color: DIFFICULTY[name], y: side.difficulty[name] })) }] },
     { id: "kinds", wide: true, note: "Solve rate by task kind: o deduction, i abduction, f induction.",
-      panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name) => [name, name.slice(16), colorOf("kinds", name)]), SHARE) },
+      panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name) => [name, name.slice(16), colorOf("kinds", name)]), { ...SHARE, smooth: true }) },
   ] },
   { id: "coverage", short: "Coverage", title: "Coverage: is it new?", figures: [
     { id: "coverage-lines", note: "Structures (cells of a grid over complexity) and behaviours (what programs do to probe inputs) seen so far. Structures alone can grow by elaboration.",
       panels: (side) => metricLines(side, "Different structures and behaviours so far", [["coverage/cells", "structures", TEACHER], ["coverage/behaviours", "behaviours", COOL[1]]], { zero: true }) },
     { id: "repeats", note: "Invented problems that resemble an earlier one of this world.",
-      panels: (side) => [{ type: "lines", title: "Seen before", x: side.steps, ...SHARE, series: [
+      panels: (side) => [{ type: "lines", title: "Seen before", x: side.steps, ...SHARE, smooth: true, series: [
         { name: "same program, other input", color: SERIES[1], y: side.novelty.lines.canonical }, { name: "same behaviour", color: SERIES[2], y: side.novelty.lines.behaviour }, { name: "same structure", color: SERIES[6], y: side.novelty.lines.cell }] }] },
     { id: "templates", note: "The chance that two programs of a window are equal but for names, numbers and texts. Rising lines: teachers drift to a few templates.",
       panels: (side) => [{ type: "lines", title: "Templates in common", x: side.templates.ends, unit: "share", zero: true, series: [
@@ -151,7 +151,7 @@ const SECTIONS = [
     { id: "distance", note: "Distance of two members in weight space: the mean over pairs, and the closest pair. Near zero: two have become one.",
       panels: (side) => metricLines(side, "Distances", [["population/distance/teacher", "teachers", TEACHER], ["population/least_distance/teacher", "closest teachers", WARM[1]], ["population/distance/student", "students", STUDENT], ["population/least_distance/student", "closest students", COOL[1]]], { zero: true, events: evolved(side) }) },
     { id: "entropy", note: "Mean surprise per token written (minus log-probability). Near zero: members always write the same.",
-      panels: (side) => metricLines(side, "Surprise per token", [["propose/entropy", "teachers", TEACHER], ["solve/entropy", "students", STUDENT]], { zero: true }) },
+      panels: (side) => metricLines(side, "Surprise per token", [["propose/entropy", "teachers", TEACHER], ["solve/entropy", "students", STUDENT]], { zero: true, smooth: true }) },
   ] },
   { id: "members", short: "Strengths", title: "Who is good at what", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",

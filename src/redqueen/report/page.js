@@ -11,15 +11,19 @@ function tile(name, value, note) {
 }
 
 function tiles(side) {
-  const last = (name) => (metric(side, name) || []).filter((value) => value !== null).at(-1);
-  const solved = last("solve/pass_rate"), complexity = side.complexity_index.filter((value) => value !== null).at(-1);
+  const tail = Math.max(1, Math.floor(side.steps.length / 10)), when = tail > 1 ? "in the last tenth of the run" : "in the last step";
+  const last = (line) => {
+    const found = (line || []).slice(-tail).filter((value) => value !== null);
+    return found.length ? found.reduce((sum, value) => sum + value, 0) / found.length : undefined;
+  };
+  const solved = last(metric(side, "solve/pass_rate")), complexity = last(side.complexity_index);
   const gain = side.suites.find((suite) => suite.students?.gain);
   return html("div", { class: "tiles" },
     tile("steps", side.steps_done.toLocaleString("en"), side.steps_wanted ? `of ${side.steps_wanted.toLocaleString("en")}${side.active ? ", going on" : ""}` : ""),
     tile("problems", side.counts.problems.toLocaleString("en"), `of ${side.counts.proposals.toLocaleString("en")} proposals`),
     tile("attempts", side.counts.attempts.toLocaleString("en"), `${side.counts.tokens_written.toLocaleString("en")} tokens in all`),
-    solved === undefined ? null : tile("solve rate", FORMATS.share(solved), "in the last step shown"),
-    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "that of the first step"),
+    solved === undefined ? null : tile("solve rate", FORMATS.share(solved), when),
+    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "that of the first tenth"),
     gain ? tile("points over the base", FORMATS.points(gain.students.gain[0]), `${gain.suite}, [${FORMATS.points(gain.students.gain[1])}, ${FORMATS.points(gain.students.gain[2])}]`) : null);
 }
 
@@ -80,7 +84,7 @@ function figure(figure, sides) {
     figure.custom ? (one ? html("div", {}, html("p", { class: "note", text: one.note }), one.node) : null)
       : html("div", { class: many ? "panels" : "", style: many ? `--small:${figure.small || 260}px` : "" }, one.map((panel, number) => html("div", { class: "panel" }, many ? html("h4", { text: visible(panel.title || "") }) : null, legend(panel), plot(panel, ranges[panel.scale || number]))))));
   return html("figure", { id: `figure-${figure.id}`, class: figure.wide || sides.length > 1 ? "wide" : "" },
-    html("figcaption", {}, html("h3", { text: visible(title) }), figure.note ? html("p", { class: "note", text: figure.note }) : null),
+    html("figcaption", {}, html("h3", { text: visible(title) }), figure.note ? html("p", { class: "note", text: figure.note + (!figure.custom && found.flat().some(isSmoothed) ? " Thick: the mean of the steps around." : "") }) : null),
     html("div", { class: "sides", style: `--sides:${sides.length}` }, columns),
     figure.custom ? null : numbers(found.flat()));
 }

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from redqueen.report.side import Side, Windows, rounded
+from redqueen.report.side import Side, Windows, mean, rounded
 
 _LASTING = ("coverage/", "archive/")
 """Metrics that stand for all steps so far: a window shows its last, not its mean."""
@@ -24,11 +24,11 @@ def metrics(side: Side) -> dict[str, list[float | None]]:
 
 
 def complexity_index(lines: dict[str, list[float | None]]) -> list[float | None]:
-    """How complex problems are beside the first ones: the geometric mean of four ratios; 1 at the beginning."""
+    """How complex problems are beside those of the run's first tenth: the geometric mean of four ratios."""
     parts = [line for name in _INDEX if (line := lines.get(f"complexity/{name}"))]
     if not parts:
         return []
-    starts = [next((value for value in line if value), None) for line in parts]
+    starts = [mean(line[: max(1, len(line) // 10)]) for line in parts]
     found: list[float | None] = []
     for values in zip(*parts, strict=True):
         ratios = [value / start for value, start in zip(values, starts, strict=True) if value and start]
