@@ -74,6 +74,7 @@ def test_a_member_goes_through_peft_and_comes_back_as_the_merged_export(run: Pat
     export(run, "--member", "S1", "--out", tmp_path / "adapter")
     export(run, "--member", "S1", "--merged", "--out", tmp_path / "merged")
     assert "S1" in (tmp_path / "adapter" / "README.md").read_text()
+    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "pawn"
     plain = AutoModelForCausalLM.from_pretrained(PAWN, dtype=torch.float32)
     before = {name: weight.clone() for name, weight in plain.state_dict().items()}
     through_peft = PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).merge_and_unload().state_dict()

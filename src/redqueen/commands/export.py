@@ -1,6 +1,7 @@
 """`redqueen export`: members, their average, or the curriculum of a run, for other tools to use."""
 
 import contextlib
+import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,9 +81,16 @@ def _members(side: Side, out: Path, wanted: Wanted) -> None:
 
         population.write(0, adapter)
         save_adapter(population, 0, out)
+        _name_base(out / "adapter_config.json", side.about.get("base", ""))
     about = {**_about(side), "rank": population.rank, "step": checkpoint.step, "scores": [] if wanted.soup else _scores(side, name, checkpoint.step)}
     (out / "README.md").write_text(model_card(_what(wanted, [one.member for one in chosen]), name, about, wanted.merged), encoding="utf-8")
     Console(highlight=False).print(f"{name} after step {checkpoint.step}: {out}", soft_wrap=True, markup=False)
+
+
+def _name_base(path: Path, base: str) -> None:
+    """By its name: where its files are on this machine is nobody else's matter."""
+    config = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**config, "base_model_name_or_path": base}, indent=2) + "\n", encoding="utf-8")
 
 
 def _what(wanted: Wanted, members: list[str]) -> str:

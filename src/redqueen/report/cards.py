@@ -13,9 +13,8 @@ from peft import PeftModel
 base = AutoModelForCausalLM.from_pretrained({path})
 tokenizer = AutoTokenizer.from_pretrained({path})
 model = PeftModel.from_pretrained(base, "this-folder")
-```
-
-In vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder --max-lora-rank {rank}`."""
+```"""
+_IN_VLLM = "\n\nIn vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder --max-lora-rank {rank}`."
 _USE_MODEL = """```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -28,12 +27,13 @@ def model_card(what: str, name: str, run: dict[str, Any], merged: bool) -> str:
     """`what` says in a sentence what the weights are; `run` has base, rank, step, steps, created, name, scores."""
     head = ["base_model: " + run["base"], "library_name: " + ("transformers" if merged else "peft"), "tags: [lora, reinforcement-learning, redqueen]"]
     more, path = ("from redqueen.model.base import PAWN\n", "PAWN") if run["base"] == "pawn" else ("", f'"{plain(run["base"])}"')
-    use = (_USE_MODEL if merged else _USE_ADAPTER).format(more=more, path=path, base=plain(run["base"]), name=name.lower(), rank=run["rank"])
+    form = _USE_MODEL if merged else _USE_ADAPTER + ("" if run["base"] == "pawn" else _IN_VLLM)
+    use = form.format(more=more, path=path, base=plain(run["base"]), name=name.lower(), rank=run["rank"])
     parts = [
         "---\n" + "\n".join(plain(line) for line in head) + "\n---",
         f"# {plain(name)}, from the run {plain(run['name'])}",
         what,
-        f"Trained by [Red Queen](https://arxiv.org/abs/2605.16727) {__version__}: teachers invent problems with verified answers, students solve "
+        f"Trained by Red Queen {__version__}, after PopuLoRA (arXiv 2605.16727): teachers invent problems with verified answers, students solve "
         f"them, both learn, the weakest are replaced. Base: `{plain(run['base'])}`. Rank {run['rank']}. "
         f"Taken after step {run['step']} of {run['steps']}; the run began {plain(run['created'])}.",
         "## How to use it",
