@@ -1,0 +1,47 @@
+"""An example of a domain of one's own, as docs/extending.md shows it: deduction, where the order of a list does not count."""
+
+from collections.abc import Sequence
+
+from redqueen.records import Problem
+from redqueen.sandbox import Job, Outcome
+from redqueen.sandbox.literals import canonical, parse_literal
+from redqueen.tasks import Draft, Request, RunRules
+from redqueen.tasks.code import read_input, read_output, read_program, verification
+from redqueen.tasks.kind import Block, take
+
+
+class AnyOrder:
+    name = "code_o"  # the word in prompts: Pawn knows this one, larger bases read the instruction
+    reference_count = 3
+    reference_kinds = ("code_o",)  # seeds are of this kind
+    proposal_blocks = ("program", "input")
+    answer_blocks = ("output",)
+
+    def ask_proposal(self, references: Sequence[Problem]) -> Request:
+        examples = tuple((("program", one.program), ("input", one.inputs[0]), ("output", one.outputs[0])) for one in references)
+        return Request(self.name, "teacher", "Write a function `f` that returns a list, and an input for it.", examples, (), self.proposal_blocks)
+
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
+        return Draft(read_program(blocks), (read_input(take(blocks, "input")),))
+
+    def verification(self, draft: Draft, rules: RunRules) -> Job:
+        return verification(draft, rules)
+
+    def ask_answer(self, problem: Problem) -> Request:
+        given = ("program", problem.program), ("input", problem.inputs[0])
+        return Request(self.name, "student", "Which items does the returned list have? Their order does not count.", (), given, self.answer_blocks)
+
+    def read_answer(self, blocks: Sequence[Block]) -> str:
+        return read_output(take(blocks, "output"))
+
+    def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
+        return None  # nothing of the answer has to run
+
+    def is_right(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
+        return items(answer) == items(problem.outputs[0])
+
+
+def items(text: str) -> list[str]:
+    """The items of a list in one order, each in its canonical spelling; any other value is its own only item."""
+    value = parse_literal(text)
+    return sorted(map(canonical, value)) if isinstance(value, list) else [text]

@@ -1,0 +1,87 @@
+"""`redqueen` in processes of its own that are forked from one that has imported everything: they can be killed, and need not wait for torch."""
+
+import multiprocessing
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TINY = (
+    "steps=3", "population.teachers=2", "population.students=2", "tasks.kinds=['code_o']", "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
+    "propose.samples=3", "propose.max_tokens=48", "propose.max_prompt_chars=600", "propose.temperature=1.2",
+    "solve.attempts=2", "solve.max_tokens=32", "solve.temperature=2", "evolve.every=1", "evolve.share=0.5", "evaluate.suite=", "sandbox.lanes=1",
+)  # fmt: skip
+"""A few seconds. Hot enough that some proposals are no problems and some answers wrong: members have something to learn from."""
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.e2e.processes", "tests.e2e.warm"])
+
+
+@dataclass(slots=True)
+class Command:
+    """A command that runs, or has run."""
+
+    process: Any
+    folder: Path
+
+    @property
+    def out(self) -> str:
+        return (self.folder / "out").read_text()
+
+    @property
+    def err(self) -> str:
+        return (self.folder / "err").read_text()
+
+    def wait(self, code: int = 0) -> "Command":
+        """Until it ends, with this exit code."""
+        self.process.join(120)
+        assert self.process.exitcode == code, f"exit code {self.process.exitcode}\n{self.out}\n{self.err}"
+        assert "Traceback" not in self.err
+        return self
+
+    def until(self, pattern: str) -> "Command":
+        """Until it has said this."""
+        return self._until(lambda: re.search(pattern, self.err) is not None)
+
+    def _until(self, there: Callable[[], bool]) -> "Command":
+        end = time.monotonic() + 120
+        while not there():
+            assert self.process.is_alive() and time.monotonic() < end, f"it never came\n{self.out}\n{self.err}"
+            time.sleep(0.01)
+        return self
+
+    def signal(self, number: int) -> None:
+        os.kill(self.process.pid, number)
+
+
+def start(folder: Path, *words: str | Path, items: int | None = None) -> Command:
+    """The command, with its output in a new folder. With `items`, held-out suites are cut to their first ones."""
+    folder.mkdir(parents=True)
+    process = _context.Process(target=_main, args=([str(word) for word in words], str(folder), items))
+    process.start()
+    command = Command(process, folder)
+    return command._until((folder / "err").exists)
+
+
+def tiny(out: Path, *settings: str) -> list[str]:
+    """The words of a tiny run."""
+    return ["run", "pawn-cpu", "--out", str(out), *(word for setting in (*TINY, *settings) for word in ("--set", setting))]
+
+
+def _main(words: list[str], folder: str, items: int | None) -> None:
+    for number, name in ((1, "out"), (2, "err")):
+        file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(file, number)
+    if items is not None:
+        import redqueen.pawn.heldout as heldout
+
+        whole = heldout.load_suite
+        heldout.load_suite = lambda name: whole(name)[:items]  # type: ignore[assignment]
+    from redqueen.cli import main
+
+    sys.argv = ["redqueen", *words]
+    main()

@@ -1,0 +1,185 @@
+"""Runs of Pawn as a user meets them: from `redqueen run` to its table, ended and killed and resumed, and refused with a message."""
+
+import contextlib
+import shutil
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from redqueen.ledger.store import digest, reader
+from tests.e2e.processes import Command, start, tiny
+
+Begin = Callable[..., Command]
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with contextlib.closing(reader(folder)) as connection:
+        return [tuple(row) for row in connection.execute(query)]
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that nobody disturbed. Its name has brackets in it, as folders may."""
+    folder = tmp_path_factory.mktemp("straight")
+    start(folder / "log", *tiny(folder / "run[1]")).wait()
+    return folder / "run[1]"
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Begin:
+    """A command, in a process that this test owns."""
+    number = iter(range(100))
+    return lambda *words, items=None: start(tmp_path / f"log-{next(number)}", *words, items=items)
+
+
+def test_a_run_ends_with_its_members_and_where_everything_is(straight: Path) -> None:
+    command = Command(None, straight.parent / "log")
+    assert f"Everything is in {straight}: run.sqlite" in command.out
+    assert f"redqueen digest {straight}" in command.out
+    for name, role in rows(straight, "SELECT member, role FROM ratings WHERE step = 3"):
+        assert any(name in line and role in line for line in command.out.splitlines())
+    lines = command.err.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["step", "1/3", "2/3", "3/3"]
+    assert max(map(len, lines)) <= 80
+    assert rows(straight, "SELECT value FROM run WHERE name = 'ended'") == [("all steps played",)]
+
+
+def test_such_a_run_has_all_that_the_tests_below_rely_on(straight: Path) -> None:
+    assert rows(straight, "SELECT count(*) FROM deaths") == [(6,)]
+    assert rows(straight, "SELECT count(*) > 0 FROM updates") == [(1,)]
+    assert rows(straight, "SELECT count(*) > 0 FROM problems WHERE step = 3") == [(1,)]
+    assert rows(straight, "SELECT count(DISTINCT verdict) > 1 FROM attempts") == [(1,)]
+
+
+def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_else_gets_in(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    folder = tmp_path / "run"
+    first = begin(*tiny(folder)).until(r" 1/3 ")
+    second = begin("resume", folder).wait(2)
+    assert f"process {first.process.pid} is at the run in {folder}" in second.err
+    first.signal(signal.SIGINT)
+    first.wait()
+    assert "ending after this step; once more to end at once" in first.err
+    assert first.err.endswith(f"stopped after step 2 of 3. Go on with: redqueen resume {folder}\n")
+    assert "Everything" not in first.out
+    assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]
+    again = begin("resume", folder).wait()
+    assert "going on after step 2 of 3" in again.err and "Everything is in" in again.out
+    assert digest(folder) == digest(straight)
+
+
+def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    command = begin(*tiny(folder)).until(r" 1/3 ")
+    command.signal(signal.SIGTERM)
+    command.until("ending after this step")
+    command.signal(signal.SIGINT)
+    command.wait(130)
+    assert command.err.endswith(f"ended in step 2, of which nothing is kept. Go on with: redqueen resume {folder}\n")
+    assert rows(folder, "SELECT max(step) FROM marks") == [(1,)]
+
+
+def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    folder, draw, kills = tmp_path / "run", Random(1), 0
+    while kills < 4:
+        there = (folder / "run.sqlite").exists()
+        command = begin(*(["resume", folder] if there else tiny(folder)))
+        started = time.monotonic()
+        wait_s = draw.uniform(0, 3) if there else 2.0
+        while command.process.is_alive() and time.monotonic() < started + wait_s:
+            time.sleep(0.01)
+        command.process.kill()
+        command.process.join()
+        kills += 1
+    begin(*(["resume", folder] if (folder / "run.sqlite").exists() else tiny(folder))).wait()
+    assert digest(folder) == digest(straight)
+
+
+def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(straight, folder)
+    broken = folder / "checkpoints/000003/engine.safetensors"
+    content = bytearray(broken.read_bytes())
+    content[len(content) // 2] ^= 1
+    broken.write_bytes(content)
+    command = begin("resume", folder).wait()
+    assert f"checkpoint {broken.parent} cannot be used: engine.safetensors" in command.err
+    assert "going on after step 2 of 3" in command.err
+    assert digest(folder) == digest(straight)
+
+
+def test_one_member_in_both_roles_plays_by_itself_and_equal_seeds_give_equal_digests(begin: Begin, tmp_path: Path) -> None:
+    settings = ("steps=1", "population.teachers=0", "population.students=1", "match.scheme=self_play", "propose.samples=4")
+    for name in ("a", "b"):
+        begin(*tiny(tmp_path / name, *settings)).wait()
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+    assert rows(tmp_path / "a", "SELECT teacher, student, score FROM pairings") == [("B0", "B0", None)]
+    assert rows(tmp_path / "a", "SELECT member FROM updates") == [("B0",)]
+
+
+def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_base(begin: Begin, tmp_path: Path) -> None:
+    settings = ("steps=2", "population.teachers=0", "fixed.problems=3", "fixed.tiers=[2, 3]", "evaluate.suite=heldout-quick", "evaluate.every=1")
+    command = begin(*tiny(tmp_path / "run", *settings), items=3).wait()
+    assert "measuring the base and 2 students on heldout-quick, 3 problems each" in command.err
+    assert command.err.count("held-out: S0 ") == 1
+    assert "heldout-quick: the base has" in command.out and "students on average" in command.out and "weakest student" in command.out
+    assert rows(tmp_path / "run", "SELECT step, count(*) FROM evals GROUP BY step") == [(1, 6), (2, 9)]
+    assert rows(tmp_path / "run", "SELECT DISTINCT teacher FROM proposals") == [("fixed",)]
+    assert rows(tmp_path / "run", "SELECT count(*) FROM deaths") == [(0,)]
+
+
+def test_a_domain_of_ones_own_is_played_by_import_path(begin: Begin, tmp_path: Path) -> None:
+    kind = "tests.any_order:AnyOrder"
+    begin(*tiny(tmp_path / "run", "steps=1", f"tasks.kinds=['{kind}']")).wait()
+    assert rows(tmp_path / "run", "SELECT DISTINCT kind FROM proposals") == [(kind,)]
+    assert rows(tmp_path / "run", "SELECT DISTINCT kind FROM problems") == [(kind,)]
+    assert rows(tmp_path / "run", "SELECT count(*) > 0 FROM attempts") == [(1,)]
+
+
+def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path: Path) -> None:
+    command = begin(*tiny(tmp_path / "run", "propose.max_tokens=1", "stop.lazy_steps=1")).wait(3)
+    assert "stopped after step 1: no proposal was a valid problem in 1 steps." in command.err
+    assert rows(tmp_path / "run", "SELECT value LIKE 'stopped after step 1%' FROM run WHERE name = 'ended'") == [(1,)]
+
+
+def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path: Path) -> None:
+    command = begin(*tiny(tmp_path / "run", "update.learning_rate=1e30", "evolve.every=0")).wait(3)
+    assert "stopped in step " in command.err and "lower update.learning_rate" in command.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--base", "no/such[x]/folder"], "there is no folder no/such[x]/folder"),
+        (["--set", "evaluate.suite=heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
+        (["--set", "tasks.kinds=['nowhere:Kind']"], "the task kind 'nowhere:Kind' cannot be imported"),
+        (["--set", "population.teachers=0", "--set", "fixed.source=nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (["--set", "archive.seeds=nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (["--device", "cdua"], "cdua"),
+    ],
+)
+def test_what_cannot_be_played_is_said_and_leaves_nothing_behind(begin: Begin, tmp_path: Path, words: list[str], message: str) -> None:
+    command = begin("run", "--out", tmp_path / "run", *words).wait(2)
+    assert message in command.err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    before = digest(straight)
+    command = begin(*tiny(straight)).wait(2)
+    assert f"there is a run in {straight} already. Choose another folder with --out, or go on with: redqueen resume {straight}" in command.err
+    assert "there is no run in" in begin("resume", tmp_path).wait(2).err
+    assert "has 3 steps already" in begin("resume", straight, "--steps", "2").wait(2).err
+    assert digest(straight) == before
+
+
+def test_a_run_goes_further_than_it_was_to_go(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(straight, folder)
+    assert "going on after step 3 of 4" in begin("resume", folder, "--steps", "4").wait().err
+    assert rows(folder, "SELECT max(step) FROM marks") == [(4,)]
+    assert rows(folder, "SELECT value FROM run WHERE name = 'steps'") == [("4",)]
