@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""Kill a run of Pawn by SIGKILL at random moments, resume it each time, and compare its digest with that of a run that nobody killed.
+
+    .venv/bin/python scripts/kill_test.py                    20 kills, about ten minutes on two cores
+    .venv/bin/python scripts/kill_test.py --kills 100 --steps 30 --seed 7
+
+The moments are drawn evenly over the time that a start and two steps take: the set-up, every stage of a step, the ledger's transaction and the
+checkpoint are all hit. Where a run comes to its end before it had its kills, another one of the same seed begins.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+SETTINGS = (
+    "population.teachers=2", "population.students=2", "tasks.kinds=['code_o', 'code_f']", "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
+    "propose.prompts=1", "propose.samples=3", "propose.max_tokens=96", "propose.max_prompt_chars=600", "propose.temperature=1.2",
+    "solve.attempts=3", "solve.max_tokens=64", "solve.temperature=1.5", "evolve.every=2", "evolve.share=0.5",
+    "stop.lazy_steps=1000", "stop.still_steps=1000", "evaluate.suite=", "sandbox.lanes=1",
+)  # fmt: skip
+
+
+def main() -> int:
+    options = _options()
+    folder = Path(tempfile.mkdtemp(prefix="redqueen-kills-", dir=options.folder))
+    settings = [*SETTINGS, f"steps={options.steps}", f"seed={options.seed}", *options.set]
+    began = time.monotonic()
+    _call(_run(folder / "straight", settings))
+    whole_s = time.monotonic() - began
+    expected, begun_s = _digest(folder / "straight"), _set_up_s(folder / "straight", whole_s)
+    span_s = begun_s + 2 * (whole_s - begun_s) / options.steps
+    _say(f"without kills: {options.steps} steps in {whole_s:.0f} s, of which {begun_s:.1f} s set-up; digest {expected[:16]}")
+    draw, kills, number, differ, longest = random.Random(options.seed), 0, 1, 0, 0
+    while kills < options.kills:
+        run, hit = folder / f"killed-{number}", 0
+        while not _ended(run):
+            if kills == options.kills:
+                _call(_next(run, settings))
+                break
+            if _killed(_next(run, settings), draw.uniform(0, span_s), run, kills + 1):
+                kills, hit = kills + 1, hit + 1
+        equal = _digest(run) == expected
+        differ, longest = differ + (not equal), max(longest, hit)
+        _say(f"run {number}: {hit} kills, {_steps(run)} steps, digest {_digest(run)[:16]}: {'equal' if equal else 'DIFFERENT'}")
+        number += 1
+    _say(f"{kills} kills over {number - 1} runs of {options.steps} steps: {differ} of the digests differ from the run without kills")
+    if differ:
+        _say(f"the runs are in {folder}")
+    else:
+        shutil.rmtree(folder)
+    return 1 if differ else 0
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Kill a run at random moments, resume it each time, compare digests.")
+    parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--steps", type=int, default=8, help="of each run")
+    parser.add_argument("--seed", type=int, default=0, help="of the run and of the moments")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the run; may be repeated")
+    parser.add_argument("--folder", type=Path, help="where the runs are put; by default with other temporary files")
+    return parser.parse_args()
+
+
+def _run(run: Path, settings: list[str]) -> list[str]:
+    return ["run", "pawn-cpu", "--out", str(run), *(word for setting in settings for word in ("--set", setting))]
+
+
+def _next(run: Path, settings: list[str]) -> list[str]:
+    return ["resume", str(run)] if (run / "run.sqlite").exists() else _run(run, settings)
+
+
+def _start(words: list[str]) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "redqueen", *words]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def _call(words: list[str]) -> None:
+    process = _start(words)
+    _, said = process.communicate()
+    if process.returncode:
+        sys.exit(f"redqueen {' '.join(words[:2])} failed:\n{said}")
+
+
+def _killed(words: list[str], after_s: float, run: Path, number: int) -> bool:
+    """Whether it was still there to be killed."""
+    process = _start(words)
+    try:
+        _, said = process.communicate(timeout=after_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        staging = sum(1 for _ in run.glob("checkpoints/.*"))
+        _say(
+            f"kill {number:3} after {after_s:5.1f} s of {words[0]:6}: step {_steps(run)} is whole"
+            + (", a checkpoint was half-way" if staging else "")
+        )
+        return True
+    if process.returncode:
+        sys.exit(f"redqueen {words[0]} failed:\n{said}")
+    return False
+
+
+def _value(run: Path, query: str) -> object:
+    """What a ledger says; None where there is none."""
+    if not (run / "run.sqlite").exists():
+        return None
+    connection = sqlite3.connect(f"{(run / 'run.sqlite').as_uri()}?mode=ro", uri=True)
+    try:
+        row = connection.execute(query).fetchone()
+    finally:
+        connection.close()
+    return row[0] if row else None
+
+
+def _steps(run: Path) -> object:
+    return _value(run, "SELECT max(step) FROM marks")
+
+
+def _ended(run: Path) -> bool:
+    return _value(run, "SELECT 1 FROM run WHERE name = 'ended'") is not None
+
+
+def _set_up_s(run: Path, whole_s: float) -> float:
+    played = _value(run, "SELECT sum(seconds) FROM timings")
+    return max(whole_s - float(str(played)), 0.0)
+
+
+def _digest(run: Path) -> str:
+    return subprocess.run([sys.executable, "-m", "redqueen", "digest", str(run)], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
