@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from redqueen.cli import app
 from redqueen.errors import ConfigError, DataError
-from redqueen.ledger.store import reader
+from redqueen.ledger.store import Ledger, reader
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, tab
 from redqueen.report.gather import gather_runs
@@ -178,7 +178,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         "invented": True, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
         "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
-        "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [],
+        "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
         "students_by_kind": {"kinds": [], "cells": []},
     }  # fmt: skip
     return {**quiet, **changes}
@@ -195,6 +195,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"metrics": {"population/distance/student": [5.0] * 20, "population/least_distance/student": [0.01] * 20}}, "nearly one"),
         ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),
         ({"suites": [{"suite": "heldout", "students": {"gain": [-0.1, -0.2, -0.05]}, "agreement": {"pairs": []}}]}, "fewer right than the base"),
+        ({"crossplay": {"students": [5, 10], "problems": [5, 10], "cells": [[5, 5, 10, 8], [10, 5, 10, 4], [10, 10, 10, 5]]}}, "they forget"),
         ({"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]}, "newborns are not given time"),
         ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
         ({"ended": "stopped after step 3: no proposal"}, "ended early"),
@@ -256,6 +257,16 @@ def in_self_play(run: Path, copy: Path) -> Path:
     both = [f"UPDATE {table} SET role = 'both', member = replace(member, 'S', 'B')" for table in ("births", "ratings")]
     same = "UPDATE pairings SET student = replace(student, 'S', 'B'), teacher = replace(student, 'S', 'B'), score = NULL, winner = NULL"
     return changed(run, copy, *gone, *both, same, "UPDATE proposals SET teacher = 'B0'", "DELETE FROM deaths", "DELETE FROM births WHERE step > 0")
+
+
+def test_crossplay_is_a_matrix_of_its_own_and_no_suite(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "crossed")
+    with Ledger.open(tmp_path / "crossed") as ledger:
+        row = {"world": 0, "subject": "S0", "kind": "code_o", "tier": 0, "sample": 0}
+        ledger.add("evals", [{**row, "step": step, "suite": f"crossplay/{posed}", "item": str(item), "correct": item % 2} for step in (4, 8) for posed in (4, 8) for item in range(10)])  # fmt: skip
+    (side,) = gather_runs([tmp_path / "crossed"])
+    assert [suite["suite"] for suite in side["suites"]] == ["heldout-quick"]
+    assert side["crossplay"] == {"students": [4, 8], "problems": [4, 8], "cells": [[4, 4, 10, 5], [4, 8, 10, 5], [8, 4, 10, 5], [8, 8, 10, 5]]}
 
 
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])

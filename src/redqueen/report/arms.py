@@ -7,7 +7,7 @@ from typing import Any
 
 from redqueen.errors import ConfigError
 from redqueen.report.compute import Spent, spent
-from redqueen.report.scores import accuracy, answers_of, base_answers, mean_answers, paired
+from redqueen.report.scores import CROSSPLAY, accuracy, answers_of, base_answers, mean_answers, paired
 from redqueen.report.side import Side
 
 _ASIDE = (
@@ -103,8 +103,9 @@ def outcomes(one: Replica, step: int) -> dict[str, float]:
 def _scores(side: Side, step: int) -> dict[str, float]:
     """The newest measurement up to a step."""
     found: dict[str, float] = {}
-    query = "SELECT suite, max(step) AS step FROM evals WHERE world = :world AND step <= :step AND subject <> 'base' GROUP BY suite"
-    for row in side.rows(query, step=step):
+    query = """SELECT suite, max(step) AS step FROM evals
+        WHERE world = :world AND step <= :step AND subject <> 'base' AND suite NOT LIKE :own GROUP BY suite"""
+    for row in side.rows(query, step=step, own=f"{CROSSPLAY}%"):
         suite = row["suite"]
         students = [answers for subject, answers in answers_of(side, suite, row["step"]).items() if subject != "base"]
         found[f"{suite}: mean student"] = accuracy(mean_answers(students)).mean

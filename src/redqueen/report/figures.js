@@ -45,6 +45,14 @@ function matrixPanels(side) {
   });
 }
 
+function crossplayPanel(side) {
+  const { students, problems, cells } = side.crossplay;
+  if (!cells.length) return [];
+  const found = students.map(() => problems.map(() => null));
+  for (const [student, problem, count, right] of cells) found[students.indexOf(student)][problems.indexOf(problem)] = { value: right / count, note: `${right} of ${count}` };
+  return [{ type: "heat", title: "Students of one time on problems of another", rows: students.map((step) => `students ${step}`), columns: problems.map((step) => `to ${step}`), cells: found, color: COOL[1], unit: "share" }];
+}
+
 function kindPanel(side, found, title, color) {
   if (!found.cells.length) return [];
   const cells = found.places.map(() => found.kinds.map(() => null));
@@ -141,6 +149,7 @@ const SECTIONS = [
   ] },
   { id: "matrix", short: "Who solves whose", title: "Who solves whose problems", figures: [
     { id: "solve-matrix", wide: true, title: "Solve rates, teacher by student", note: "Rows: teachers, columns: students. Solve rates in parts of the run; a child counts in the place of the member it replaced. Empty: they did not meet.", small: 180, panels: matrixPanels },
+    { id: "crossplay", wide: true, note: "Rows: students as they were at a step. Columns: problems posed up to a step. A row that gets stronger to the left: nothing is forgotten. Made by `redqueen crossplay`.", panels: crossplayPanel },
   ] },
   { id: "family", short: "Family", title: "Family", figures: [
     { id: "tree", wide: true, note: "A lane is a place in the population, a bar a life, × a death; curves lead from parents to child. Point at a life for its story.",

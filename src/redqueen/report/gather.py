@@ -59,6 +59,7 @@ def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
         "novelty": curriculum.novelty(side),
         "templates": curriculum.templates(side),
         "suites": scores.suites(side),
+        "crossplay": scores.crossplay(side),
         "students_by_kind": scores.by_kind(side, found, "student"),
         "teachers_by_kind": scores.by_kind(side, found, "teacher"),
         "problems": problems(side, most_chars),

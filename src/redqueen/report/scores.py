@@ -11,6 +11,8 @@ from redqueen.report.curriculum import Tally
 from redqueen.report.side import Side, rounded
 
 _Z95 = 1.959964
+CROSSPLAY = "crossplay/"
+"""Suites of this name are the run's own problems of the steps up to a step."""
 Answers = dict[str, dict[str, float]]
 """By subject and item: the share of samples that are right."""
 
@@ -73,7 +75,15 @@ def base_answers(side: Side, suite: str) -> dict[str, float]:
 def suites(side: Side) -> list[dict[str, Any]]:
     """For each suite: scores over steps, and the last measurement subject by subject."""
     names = [row["suite"] for row in side.rows("SELECT DISTINCT suite FROM evals WHERE world = :world ORDER BY suite")]
-    return [_suite(side, name) for name in names]
+    return [_suite(side, name) for name in names if not name.startswith(CROSSPLAY)]
+
+
+def crossplay(side: Side) -> dict[str, Any]:
+    """Students of one time on problems of another, where `redqueen crossplay` has measured it: answers and right ones."""
+    query = """SELECT step, suite, count(*) AS n, sum(correct) AS right FROM evals WHERE world = :world AND suite LIKE :suites GROUP BY step, suite"""
+    rows = side.rows(query, suites=f"{CROSSPLAY}%")
+    cells = sorted((row["step"], int(row["suite"].removeprefix(CROSSPLAY)), row["n"], row["right"]) for row in rows)
+    return {"students": sorted({cell[0] for cell in cells}), "problems": sorted({cell[1] for cell in cells}), "cells": [list(cell) for cell in cells]}
 
 
 def _suite(side: Side, suite: str) -> dict[str, Any]:

@@ -236,6 +236,22 @@ def held_out(figures: Figures) -> Iterator[Sentence]:
             yield Sentence("fact", f"On {suite['suite']} no difference between the students and the base can be told: {said}.", "scores")
 
 
+def over_time(figures: Figures) -> Iterator[Sentence]:
+    """Problems of earlier teachers: the last students beside the students of that time."""
+    found = {(students, problems): right / n for students, problems, n, right in figures["crossplay"]["cells"] if n}
+    last = max(figures["crossplay"]["students"], default=0)
+    moves = [
+        found[last, time] - found[time, time]
+        for time in figures["crossplay"]["problems"]
+        if time < last and (time, time) in found and (last, time) in found
+    ]
+    moved = mean(moves)
+    if moved is None:
+        return
+    told = f"Of what earlier teachers posed, the last students solve {100 * moved:+.0f} points beside the students of that time"
+    yield Sentence("good" if moved > 0.03 else "warning" if moved < -0.03 else "fact", told + (": they forget." if moved < -0.03 else "."), "matrix")
+
+
 def training(figures: Figures) -> Iterator[Sentence]:
     gap = quarter(figures["updates"].get("logprob_gap", []), "last")
     if gap is not None and gap > 0.05:
@@ -266,6 +282,6 @@ def specialists(figures: Figures) -> Iterator[Sentence]:
 
 
 CHECKS: tuple[Callable[[Figures], Iterator[Sentence]], ...] = (
-    how_far, harder, evolution, held_out, specialists, extreme_solve_rate, balance, validity, form, novelty, templates, collapse, training,
+    how_far, harder, evolution, held_out, over_time, specialists, extreme_solve_rate, balance, validity, form, novelty, templates, collapse, training,
 )  # fmt: skip
 OF_TEACHERS = (validity, form, novelty, templates, balance, harder)
