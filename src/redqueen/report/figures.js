@@ -149,7 +149,7 @@ const SECTIONS = [
   ] },
   { id: "matrix", short: "Who solves whose", title: "Who solves whose problems", figures: [
     { id: "solve-matrix", wide: true, title: "Solve rates, teacher by student", note: "Rows: teachers, columns: students. Solve rates in parts of the run; a child counts in the place of the member it replaced. Empty: they did not meet.", small: 180, panels: matrixPanels },
-    { id: "crossplay", wide: true, note: "Rows: students as they were at a step. Columns: problems posed up to a step. A row that gets stronger to the left: nothing is forgotten. Made by `redqueen crossplay`.", panels: crossplayPanel },
+    { id: "crossplay", wide: true, note: "Rows: students as they were at a step. Columns: problems posed up to a step. Down a column stand later students at the same problems: where it fades, they forget. Made by `redqueen crossplay`.", panels: crossplayPanel },
   ] },
   { id: "family", short: "Family", title: "Family", figures: [
     { id: "tree", wide: true, note: "A lane is a place in the population, a bar a life, × a death; curves lead from parents to child. Point at a life for its story.",
