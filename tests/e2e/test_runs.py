@@ -63,7 +63,7 @@ def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_e
     assert f"process {first.process.pid} is at the run in {folder}" in second.err
     first.signal(signal.SIGINT)
     first.wait()
-    assert "ending after this step; once more to end at once" in first.err
+    assert "ending after this step; once more ends at once" in first.err
     assert first.err.endswith(f"stopped after step 2 of 3. Go on with: redqueen resume {folder}\n")
     assert "Everything" not in first.out
     assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]

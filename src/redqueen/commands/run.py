@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from redqueen.assembly import Arm, assemble, reassemble
@@ -129,13 +130,13 @@ def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":
 @contextmanager
 def _signals() -> Iterator[Callable[[], bool]]:
     """The first Ctrl-C or SIGTERM asks for an end after the step; the second ends at once. What is committed stays either way."""
-    asked: list[int] = []
+    asked: list[Thread] = []
 
     def ask(number: int, frame: object) -> None:
         if asked:
             raise KeyboardInterrupt
-        asked.append(number)
-        note("ending after this step; once more to end at once (nothing that is in the ledger is lost)")
+        asked.append(Thread(target=note, args=("ending after this step; once more ends at once, and loses no step that is whole",)))
+        asked[0].start()  # this may be in the middle of another line being written: a thread waits for its end
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -143,3 +144,5 @@ def _signals() -> Iterator[Callable[[], bool]]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        for thread in asked:
+            thread.join()
