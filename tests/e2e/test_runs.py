@@ -1,6 +1,7 @@
 """Runs of Pawn as a user meets them: from `redqueen run` to its table, ended and killed and resumed, and refused with a message."""
 
 import contextlib
+import json
 import shutil
 import signal
 import time
@@ -175,6 +176,13 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
     assert "there is no run in" in begin("resume", tmp_path).wait(2).err
     assert "has 3 steps already" in begin("resume", straight, "--steps", "2").wait(2).err
     assert digest(straight) == before
+
+
+def test_runs_are_listed_with_how_far_they_came(begin: Begin, tmp_path: Path, straight: Path) -> None:
+    (found,) = json.loads(begin("runs", straight.parent, "--json").wait().out)
+    assert (found["folder"], found["steps_done"], found["steps_wanted"], found["ended"]) == (str(straight), 3, 3, "all steps played")
+    assert "done" in begin("runs", straight.parent).wait().out
+    assert begin("runs", tmp_path / "none[1]").wait().out == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` makes one.\n"
 
 
 def test_a_run_goes_further_than_it_was_to_go(begin: Begin, tmp_path: Path, straight: Path) -> None:

@@ -21,6 +21,8 @@ class RunSummary:
     steps_wanted: int | None = None
     base: str = ""
     created: str = ""
+    ended: str = ""
+    """Why it came to its end; empty where it can be gone on with."""
     problem: str = ""
     """Why the ledger cannot be read; empty where it can."""
 
@@ -41,4 +43,6 @@ def _summary(folder: Path) -> RunSummary:
     except (RedQueenError, sqlite3.Error) as error:
         return RunSummary(folder, active, problem=str(error))
     wanted = about.get("steps", "")
-    return RunSummary(folder, active, done, int(wanted) if wanted.isdecimal() else None, about.get("base", ""), about.get("created", ""))
+    return RunSummary(
+        folder, active, done, int(wanted) if wanted.isdecimal() else None, about.get("base", ""), about.get("created", ""), about.get("ended", "")
+    )
