@@ -175,7 +175,7 @@ NOVEL: dict[str, Any] = {"problems": 90, "again": {"canonical": 0.0, "behaviour"
 def figures(**changes: Any) -> dict[str, Any]:
     """Figures in which nothing is remarkable."""
     quiet: dict[str, Any] = {
-        "invented": True, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
+        "invented": True, "evolve_every": 0, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
         "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
         "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
@@ -196,6 +196,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),
         ({"suites": [{"suite": "heldout", "students": {"gain": [-0.1, -0.2, -0.05]}, "agreement": {"pairs": []}}]}, "fewer right than the base"),
         ({"crossplay": {"students": [5, 10], "problems": [5, 10], "cells": [[5, 5, 10, 8], [10, 5, 10, 4], [10, 10, 10, 5]]}}, "they forget"),
+        ({"evolve_every": 10}, "less than one"),
         ({"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]}, "newborns are not given time"),
         ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
         ({"ended": "stopped after step 3: no proposal"}, "ended early"),

@@ -32,6 +32,7 @@ def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
     members = family.members(side)
     lines = race.metrics(side)
     wanted = side.about.get("steps", "")
+    every = side.setting("evolve.every", 0) or 0
     figures: dict[str, Any] = {
         "name": side.name,
         "arm": side.arm,
@@ -53,7 +54,8 @@ def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
         "updates": race.updates(side),
         "members": members,
         "operators": family.operator_credit(members, side.last),
-        "culled_young": family.culled_young(members, side.setting("evolve.every", 0) or 0),
+        "evolve_every": every,
+        "culled_young": family.culled_young(members, every),
         "difficulty": curriculum.difficulty(side, found),
         "rejections": curriculum.rejections(side, found),
         "novelty": curriculum.novelty(side),

@@ -197,9 +197,14 @@ def collapse(figures: Figures) -> Iterator[Sentence]:
 
 def evolution(figures: Figures) -> Iterator[Sentence]:
     children = [one for one in figures["members"] if one["born"] > 0]
+    every = figures["evolve_every"]
+    if not children and every and figures["steps_done"] >= every:
+        yield Sentence(
+            "warning", f"Members were to be replaced every {every} steps, but none was: evolve.share of so few members is less than one.", "family"
+        )
+    elif not children and figures["steps_done"] > 20:
+        yield Sentence("fact", "No member was replaced: this run had no evolution.", "family")
     if not children:
-        if figures["steps_done"] > 20:
-            yield Sentence("fact", "No member was replaced: this run had no evolution.", "family")
         return
     alive = sum(one["died"] is None for one in children)
     yield Sentence("fact", f"{len(children)} members were replaced by children; {alive} of these are alive.", "family")
