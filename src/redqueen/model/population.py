@@ -139,8 +139,8 @@ class Population(nn.Module):
         self.write(slot, adapter)
 
     def distances(self, first: int, count: int) -> Tensor:
-        """[count, count], of the slots from the first one on: the norm of the difference of two members, as the products that are added to the base. They are never formed:
-        <A B, C D> is the sum over (A^T C) * (B D^T), which are as small as the rank."""
+        """[count, count], of the slots from the first one on: the norm of the difference of two members, as the products that are added
+        to the base. They are never formed: <A B, C D> is the sum over (A^T C) * (B D^T), which are as small as the rank."""
         inner = torch.zeros(count, count, dtype=torch.float64, device=self.device)
         for name in self.names:
             inner += _inner(*self.views(self.weights[first : first + count], name))
