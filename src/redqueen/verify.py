@@ -6,7 +6,7 @@ Not covered: whether a problem is any good. That is what students are for.
 
 from collections.abc import Container, Sequence
 
-from pydantic import Field
+from pydantic import Field, field_serializer
 
 from redqueen.program.checks import ALLOWED_MODULES
 from redqueen.records import Author, Problem, Proposal, Rejection
@@ -29,6 +29,11 @@ class VerifyConfig(Section):
     """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
     allowed_modules: frozenset[str] = ALLOWED_MODULES
     """Modules a program may import: a cheap filter, not a wall. Others than these defaults may not exist in the sandbox."""
+
+    @field_serializer("allowed_modules", when_used="json")
+    def _in_order(self, modules: frozenset[str]) -> list[str]:
+        """A set has another order in every process; what is written down has one."""
+        return sorted(modules)
 
     def rules(self) -> RunRules:
         return RunRules(Limits(self.cpu_s / 4, self.memory_mb), Limits(self.cpu_s, self.memory_mb), self.allowed_modules)

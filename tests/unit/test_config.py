@@ -1,5 +1,8 @@
 """Settings come from defaults, file and --set, in that order, and a wrong one names the right one."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,6 +69,17 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
     broken.write_text("[[[")
     with pytest.raises(ConfigError, match="not a readable TOML file"):
         load_config(broken)
+
+
+def test_a_config_is_the_same_text_in_every_process() -> None:
+    """Sets have another order in each: what the ledger keeps must not depend on it."""
+    code = "from redqueen.config import Config, to_toml; import sys; sys.stdout.write(Config().model_dump_json() + to_toml(Config()))"
+    texts = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in ("1", "2")
+    }
+    assert len(texts) == 1
+    assert Config.model_validate_json(Config().model_dump_json()) == Config()
 
 
 def test_an_unknown_recipe_is_named_with_the_nearest_one() -> None:
