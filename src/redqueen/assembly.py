@@ -5,7 +5,7 @@ What can be wrong is looked at before what takes long.
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,13 +62,24 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
         arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
         config = arms[0][1]
         with Ledger.open(folder) as ledger:
-            ledger.add("run", [{"name": "config", "value": to_toml(config)}, {"name": "steps", "value": str(steps)}])
+            changed = {"config": to_toml(config), "steps": str(steps), "ended": ""}
+            ledger.add("run", [{"name": name, "value": value} for name, value in changed.items()])
             ledger.add(
                 "worlds",
                 [{"world": number, "arm": arm, "seed": one.seed, "config": one.model_dump_json()} for number, (arm, one) in enumerate(arms)],
             )
     run_parts = _Parts(stack, [one for _, one in arms])
-    return run_parts.run(config, _worlds(arms, run_parts), Ledger.open(folder))
+    ledger = Ledger.open(folder)
+    _note_changes(ledger.about, _about(config, run_parts.base))
+    return run_parts.run(config, _worlds(arms, run_parts), ledger)
+
+
+def _note_changes(then: Mapping[str, str], now: Mapping[str, str]) -> None:
+    """Other versions compute the same up to the last digits, and those can decide which token is drawn."""
+    before, after = ({"redqueen": about.get("version", "?"), **json.loads(about.get("machine", "{}"))} for about in (then, now))
+    changed = [f"{name} {before.get(name)} is now {value}" for name, value in after.items() if before.get(name) != value]
+    if changed:
+        note(f"since this run began: {'; '.join(changed)}. It goes on, but its records may not be those that it would have had.")
 
 
 def _check_further(folder: Path, steps: int) -> None:

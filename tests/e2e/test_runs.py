@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -110,7 +111,10 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(beg
     content = bytearray(broken.read_bytes())
     content[len(content) // 2] ^= 1
     broken.write_bytes(content)
+    with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("UPDATE run SET value = replace(value, '\"torch\": \"', '\"torch\": \"0.') WHERE name = 'machine'")
     command = begin("resume", folder).wait()
+    assert "since this run began: torch 0." in command.err
     assert f"checkpoint {broken.parent} cannot be used: engine.safetensors" in command.err
     assert "going on after step 2 of 3" in command.err
     assert digest(folder) == digest(straight)

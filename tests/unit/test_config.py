@@ -53,6 +53,7 @@ def test_what_is_printed_reads_back_as_the_same_config(tmp_path: Path) -> None:
         (["ledger.keep=1"], "greater than or equal to 2"),
         (["evolve.mutations=[]"], r"^evolve: mutations are empty: name some, or set crossover_share = 1$"),
         (["evolve.crossovers=[]"], r"^evolve: crossovers are empty"),
+        (["evolve.selection=roulette"], "'truncation', 'tournament'"),
         (["evolve.share=1.5"], "less than or equal to 1"),
         (["evolve.every=-1"], "greater than or equal to 0"),
     ],

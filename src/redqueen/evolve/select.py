@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from redqueen.section import Section
 
@@ -56,7 +56,11 @@ class Tournament(Section):
     """Members that meet."""
 
 
-SelectionSettings = Annotated[Truncation | Tournament, Field(discriminator="type")]
+def _by_name(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
+SelectionSettings = Annotated[Truncation | Tournament, Field(discriminator="type"), BeforeValidator(_by_name)]
 
 
 def deaths(members: int, share: float) -> int:
