@@ -14,6 +14,7 @@ from redqueen.commands.progress import StepProgress
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import reader, refuse_what_is_there
+from redqueen.report.trackers import Trackers, check_trackers, open_trackers
 from redqueen.run import Degenerate, Run, run_folder
 from redqueen.scribe import ModelScribe
 from redqueen.terminal import note, notes
@@ -30,6 +31,7 @@ def start(arms: Sequence[Arm], name: str, out: Path | None, root: Path) -> None:
     """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
     if out is not None:
         refuse_what_is_there(out)
+    check_trackers(arms[0][1].trackers)
     with ExitStack() as stack:
         run = assemble(stack, arms, lambda: out or run_folder(root, name))
         run.begin()
@@ -51,10 +53,11 @@ def resume(folder: Path, steps: int | None) -> None:
 def _go(run: Run, folder: Path) -> None:
     ended = ""
     started = time.monotonic()
-    with _signals() as asked_to_stop, StepProgress(run) as progress:
+    trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
+    with _signals() as asked_to_stop, closing(trackers), StepProgress(run) as progress:
         try:
             _measure(run)
-            run.play(lambda turns, seconds: _told(run, progress, turns, seconds), asked_to_stop)
+            run.play(lambda turns, seconds: _told(run, progress, trackers, turns, seconds), asked_to_stop)
         except Degenerate as degenerate:
             ended = str(degenerate)
         except FloatingPointError as error:
@@ -80,8 +83,10 @@ def _end(run: Run, why: str) -> None:
     run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}])
 
 
-def _told(run: Run, progress: StepProgress, turns: list[Turn], seconds: float) -> None:
+def _told(run: Run, progress: StepProgress, trackers: Trackers, turns: list[Turn], seconds: float) -> None:
     progress.step(turns, seconds)
+    for turn in turns:
+        trackers.step(turn.step, {**turn.metrics, "time/step_s": seconds}, turn.world.arm if len(turns) > 1 else "")
     _measure(run)
 
 

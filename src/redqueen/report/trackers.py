@@ -92,11 +92,17 @@ class Trackers:
 
 
 def open_trackers(names: Sequence[str], folder: Path, settings: Mapping[str, Any], say: Callable[[str], None]) -> Trackers:
-    """The trackers of these names for the run in a folder; none, for none. What is not installed is an error before anything runs."""
+    """The trackers of these names for the run in a folder; none, for none."""
+    check_trackers(names)
+    return Trackers({name: TRACKERS[name](folder, folder.resolve().name, settings) for name in names}, say)
+
+
+def check_trackers(names: Sequence[str]) -> None:
+    """A name that is none, or a library that is not installed, is an error before anything is begun."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(unknown("tracker", name, TRACKERS))
-    return Trackers({name: TRACKERS[name](folder, folder.resolve().name, settings) for name in names}, say)
+        _needed(name, name)
 
 
 def _needed(module: str, extra: str, also: str | None = None) -> Any:
