@@ -184,6 +184,7 @@ def _about(config: Config, base: "Base") -> dict[str, str]:
         "config": to_toml(config),
         "steps": str(config.steps),
         "base": base.name,
+        "parameters": str(base.parameters),
         "version": __version__,
         "machine": json.dumps(machine),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
