@@ -1,0 +1,61 @@
+"""The scribe: texts by their asks, each given once as soon as it is there, and a prompt that is too long costs one text, not the run."""
+
+from typing import TYPE_CHECKING
+
+from redqueen.scribe import Ask, ModelScribe, Written
+from redqueen.tasks.prompts import Prompt
+
+if TYPE_CHECKING:
+    from redqueen.model.base import Base
+
+SHORT = ">>student code_o\n>>program\ndef f(a):\n    return a + {number}\n>>input\n3\n>>answer\n"
+
+
+def ask(text: str, seed: int = 0, max_tokens: int = 12) -> Ask:
+    return Ask(0, Prompt(text, None, (">>end",)), max_tokens, seed)
+
+
+def written(pawn: "Base", asks: list[Ask]) -> tuple[list[Written], dict[int, Written]]:
+    from redqueen.engine.torch_engine import TorchEngine
+
+    scribe, received = ModelScribe(TorchEngine(pawn), pawn), dict[int, Written]()
+
+    def receive(some: object) -> None:
+        for number, one in some:  # type: ignore[attr-defined]
+            assert number not in received
+            received[number] = one
+
+    found = scribe.write(asks, 1.0, receive)
+    assert scribe.tokens == sum(len(one.writing.tokens) for one in found)
+    return found, received
+
+
+def test_texts_are_in_the_order_of_the_asks_and_each_is_given_once(pawn: "Base") -> None:
+    asks = [ask(SHORT.format(number=number), number, 3 + 7 * (number % 3)) for number in range(6)]
+    found, received = written(pawn, asks)
+    assert received == dict(enumerate(found))
+    for one, asked in zip(found, asks, strict=True):
+        assert one.writing.prompt == tuple(pawn.encode(asked.prompt))
+        assert 0 < len(one.writing.tokens) == len(one.writing.logprobs) <= asked.max_tokens
+        assert one.text == pawn.decode(list(one.writing.tokens))
+        assert one.writing.ended == "stop" or len(one.writing.tokens) == asked.max_tokens
+    assert written(pawn, asks[2:4])[0] == found[2:4]  # whatever is written beside them
+
+
+def test_a_prompt_without_room_for_a_token_gives_an_empty_text_and_the_others_their_own(pawn: "Base") -> None:
+    context = pawn.model.config.max_position_embeddings
+    long = SHORT.format(number=1) * (context // 10)
+    assert len(pawn.encode(Prompt(long))) >= context
+    found, received = written(pawn, [ask(SHORT.format(number=5)), ask(long), ask(SHORT.format(number=6))])
+    assert (found[1].text, found[1].writing.tokens, found[1].writing.ended, found[1].writing.logprob) == ("", (), "length", 0.0)
+    assert found[0].text and found[2].text and len(received) == 3
+
+
+def test_a_text_ends_where_the_context_does(pawn: "Base") -> None:
+    context = pawn.model.config.max_position_embeddings
+    text = SHORT.format(number=1)
+    while len(pawn.encode(Prompt(">>input\n3\n" + text))) < context - 3:
+        text = ">>input\n3\n" + text
+    room = context - len(pawn.encode(Prompt(text)))
+    (one,), _ = written(pawn, [ask(text, max_tokens=4 * room)])
+    assert 0 < len(one.writing.tokens) <= room
