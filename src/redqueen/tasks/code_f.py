@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from redqueen.errors import ConfigError
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import code
@@ -30,6 +31,11 @@ class CodeF:
     answer_blocks = ("program",)
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
+        if not references:
+            raise ConfigError(
+                "code_f takes its programs from the archive, which has none of the kinds code_o, code_i and code_f: "
+                "play one of these as well, give archive.seeds that have some, or a larger archive.cap"
+            )
         shown = references[0]
         given = ("program", shown.program), ("input", shown.inputs[0]), ("output", shown.outputs[0])
         return Request(self.name, "teacher", _PROPOSE, (), given, self.proposal_blocks)
