@@ -4,7 +4,7 @@
     .venv/bin/python scripts/kill_test.py                    20 kills, about ten minutes on two cores
     .venv/bin/python scripts/kill_test.py --kills 100 --steps 30 --seed 7
 
-A quarter of the kills hit the set-up; the others are drawn evenly over the time that two steps take: every stage of a step, the ledger's
+A quarter of the kills hit the set-up; the others are drawn evenly over the time that three steps take: every stage of a step, the ledger's
 transaction and the checkpoint are hit. Where a run comes to its end before it had its kills, another one of the same seed begins.
 """
 
@@ -101,7 +101,7 @@ def _killed(words: list[str], draw: random.Random, step_s: float, run: Path, num
         while process.poll() is None and BEGUN[words[0]] not in log.read_text():
             time.sleep(0.01)
         where, begun = "in its steps", time.monotonic()
-        end = begun + draw.uniform(0, 2 * step_s)
+        end = begun + draw.uniform(0, 3 * step_s)
     else:
         where, end = "in its set-up", began + draw.uniform(0, SET_UP_S)
     while process.poll() is None and time.monotonic() < end:
