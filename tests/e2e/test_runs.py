@@ -184,6 +184,8 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
     command = begin(*tiny(straight)).wait(2)
     assert f"there is a run in {straight} already. Choose another folder with --out, or go on with: redqueen resume {straight}" in command.err
     assert "there is no run in" in begin("resume", tmp_path).wait(2).err
+    (tmp_path / "file").touch()
+    assert f"{tmp_path / 'file'} is no folder" in begin(*tiny(tmp_path / "file")).wait(2).err
     assert "has 3 steps already" in begin("resume", straight, "--steps", "2").wait(2).err
     assert digest(straight) == before
 

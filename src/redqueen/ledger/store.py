@@ -196,6 +196,8 @@ def _encoded(row: Sequence[Any]) -> bytes:
 
 def refuse_what_is_there(folder: Path) -> None:
     """A folder with a run, or with what is left of one, is no place for a new one."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"{folder} is no folder. Choose another one with --out.")
     if (folder / FILE).exists():
         raise ConfigError(f"there is a run in {folder} already. Choose another folder with --out, or go on with: redqueen resume {folder}")
     remains = [f"{FILE}-wal"] if (folder / f"{FILE}-wal").exists() else []
