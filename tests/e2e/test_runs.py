@@ -141,6 +141,13 @@ def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_
     assert rows(tmp_path / "run", "SELECT step, count(*) FROM evals GROUP BY step") == [(1, 6), (2, 9)]
     assert rows(tmp_path / "run", "SELECT DISTINCT teacher FROM proposals") == [("fixed",)]
     assert rows(tmp_path / "run", "SELECT count(*) FROM deaths") == [(0,)]
+    before = digest(tmp_path / "run")
+    shutil.rmtree(tmp_path / "run/checkpoints/000002")  # as if it had been killed after step 1, before the measurement was written down
+    with contextlib.closing(sqlite3.connect(tmp_path / "run/run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM evals WHERE step = 1")
+    again = begin("resume", tmp_path / "run", items=3).wait()
+    assert again.err.index("going on after step 1") < again.err.index("held-out: S0 ") < again.err.index("2/2")
+    assert digest(tmp_path / "run") == before
 
 
 def test_a_domain_of_ones_own_is_played_by_import_path(begin: Begin, tmp_path: Path) -> None:
