@@ -22,7 +22,7 @@ def show_final(run: Run, folder: Path, verdicts: "dict[int, Verdicts]", steps_s:
     elif verdicts:
         _many_worlds(console, run, verdicts)
     console.print(f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: run.sqlite (the ledger), checkpoints/", markup=False)
-    console.print(f"look at it: redqueen report {folder}    compare two runs of the same settings: redqueen digest {folder}", markup=False)
+    console.print(f"compare two runs of the same settings: redqueen digest {folder}", markup=False)
 
 
 def _one_world(console: Console, world: World, verdicts: "Verdicts", suite: str) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from redqueen.assembly import Arm, assemble, reassemble
 from redqueen.commands.final import show_final
 from redqueen.commands.progress import StepProgress
+from redqueen.commands.report import run as write_report
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import reader, refuse_what_is_there
@@ -73,6 +74,8 @@ def _go(run: Run, folder: Path) -> None:
     steps_s = time.monotonic() - started
     verdicts = _evaluate(run, with_base=True) if run.config.evaluate.suite else {}
     show_final(run, folder, verdicts, steps_s)
+    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
+        write_report([folder], None, False)
     if ended:
         raise SystemExit(DEGENERATE)
 
