@@ -101,7 +101,7 @@ class CountingEngine:
     def __init__(self, slots: int) -> None:
         self.weights = [0.0] * slots
 
-    def generate(self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None], ended: Ended) -> list[Completion]:
+    def generate(self, rows: Sequence[Row], sampling: Sampling, ended: Ended) -> list[Completion]:
         raise AssertionError("scripted members do not come here")
 
     def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:

@@ -44,7 +44,7 @@ SHARED = ("steps", "base", "device", "dtype", "engine", "tasks", "verify", "ledg
 def assemble(stack: ExitStack, arms: Sequence[Arm], place: Callable[[], Path]) -> Run:
     """A new run, in a folder that is asked for last: where something is wrong, none is made."""
     _check_shared(arms)
-    run_parts = _Parts(stack, [config for _, config in arms])
+    run_parts = Parts(stack, [config for _, config in arms])
     worlds = _worlds(arms, run_parts)
     rows = [{"world": world.number, "arm": world.arm, "seed": world.seed, "config": world.config.model_dump_json()} for world in worlds]
     folder = place()
@@ -68,7 +68,7 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
                 "worlds",
                 [{"world": number, "arm": arm, "seed": one.seed, "config": one.model_dump_json()} for number, (arm, one) in enumerate(arms)],
             )
-    run_parts = _Parts(stack, [one for _, one in arms])
+    run_parts = Parts(stack, [one for _, one in arms])
     ledger = Ledger.open(folder)
     _note_changes(ledger.about, _about(config, run_parts.base))
     return run_parts.run(config, _worlds(arms, run_parts), ledger)
@@ -98,7 +98,7 @@ def arms_of(folder: Path) -> list[Arm]:
     return [(row["arm"], Config.model_validate_json(row["config"])) for row in rows]
 
 
-class _Parts:
+class Parts:
     """What all worlds share."""
 
     def __init__(self, stack: ExitStack, configs: Sequence[Config]) -> None:
@@ -126,16 +126,19 @@ class _Parts:
         stack.callback(opened.close)
         self.sandbox: Sandbox = opened
 
-    def run(self, config: Config, worlds: list[World], ledger: Ledger) -> Run:
-        self.stack.enter_context(ledger)
+    def tools(self, config: Config) -> Tools:
         pack = config.tasks.load_pack(self.base.pack)
         tools = Tools(ModelScribe(self.engine, self.base), self.engine, self.sandbox, self.kinds, pack)
         self.stack.callback(tools.thread.shutdown, wait=True, cancel_futures=True)
+        return tools
+
+    def run(self, config: Config, worlds: list[World], ledger: Ledger) -> Run:
+        self.stack.enter_context(ledger)
         checkpoints = Checkpoints(ledger.folder, config.ledger.keep, note)
-        return Run(config, worlds, tools, ledger, checkpoints, mixes_worlds=self.base.device.type == "cuda")
+        return Run(config, worlds, self.tools(config), ledger, checkpoints, mixes_worlds=self.base.device.type == "cuda")
 
 
-def _worlds(arms: Sequence[Arm], parts: _Parts) -> list[World]:
+def _worlds(arms: Sequence[Arm], parts: Parts) -> list[World]:
     worlds: list[World] = []
     first_slot = 0
     for number, ((arm, config), source) in enumerate(zip(arms, parts.sources, strict=True)):

@@ -112,6 +112,8 @@ class Config(Section):
             raise ValueError(f"population.learning_rates has {len(population.learning_rates)} rates for {self.slots} members")
         if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
             raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
+        if self.evolve.hall_of_fame.size or self.evolve.perturb.temperature_factor != 1:
+            raise ValueError("evolve.hall_of_fame and evolve.perturb.temperature_factor are planned for, but the loop does not use them yet")
         return self
 
     @property

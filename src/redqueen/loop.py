@@ -17,9 +17,9 @@ from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
 from redqueen.metrics.step import measure
-from redqueen.overlap import Overlap
+from redqueen.overlap import Item, Overlap, Result
 from redqueen.propose import Request, requests
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection, Writing
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection
 from redqueen.reward import solve_rate, student_reward, teacher_reward
 from redqueen.sandbox import Sandbox
 from redqueen.scribe import Ask, Scribe, Written
@@ -62,7 +62,7 @@ class Tools:
 
 
 def play(turns: Sequence[Turn], tools: Tools) -> None:
-    """One step of worlds whose texts are written at the same temperatures."""
+    """One step of worlds that share engine calls: what such a call is told, such as a temperature, they have in common."""
     for turn in turns:
         turn.pairings = _pairings(turn)
     with tools.timed("propose") as waited:
@@ -95,30 +95,18 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         Ask(turn.world.slot(turn.pairings[request.pairing].teacher), request.prompt, turn.world.config.propose.max_tokens, request.seed)
         for turn, request in asked
     ]
-    verdicts: Overlap[Proposal, Problem | Rejection] = Overlap(
-        tools.thread, lambda some: judge(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
-    )
-    proposals: list[Proposal] = [Proposal("", "")] * len(asks)
-    count = 0
 
-    def receive(some: Sequence[tuple[int, Written]]) -> None:
-        nonlocal count
-        for number, written in some:
-            turn, request = asked[number]
-            teacher = turn.pairings[request.pairing].teacher
-            author = Author(teacher.id, teacher.version)
-            proposals[number] = Proposal(request.kind, written.text, request.references, author, written.writing)
-            verdicts.add(number, proposals[number])
-        count += len(some)
-        tools.tell("propose", count, len(asks))
+    def proposal(number: int, written: Written) -> Proposal:
+        turn, request = asked[number]
+        teacher = turn.pairings[request.pairing].teacher
+        return Proposal(request.kind, written.text, request.references, Author(teacher.id, teacher.version), written.writing)
 
-    if asks:
-        tools.tell("propose", 0, len(asks))
-        tools.scribe.write(asks, config.propose.temperature, receive)
-    found, seconds = verdicts.results()
-    waited.append(seconds)
-    for (turn, request), proposal, verdict in zip(asked, proposals, found, strict=True):
-        turn.posed.append(Posed(request.pairing, request.prompt_number, proposal, verdict))
+    def judged(some: list[Proposal]) -> list[Problem | Rejection]:
+        return judge(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
+
+    written, found = _written(tools, "propose", asks, config.propose.temperature, proposal, judged, waited)
+    for number, ((turn, request), text, verdict) in enumerate(zip(asked, written, found, strict=True)):
+        turn.posed.append(Posed(request.pairing, request.prompt_number, proposal(number, text), verdict))
     for turn in turns:
         if turn.world.config.is_fixed:
             turn.posed = _fixed(turn, tools)
@@ -159,29 +147,47 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
             seed = seed_for(turn.world.seed, turn.step, "solve", student.id, problem.key, number)
             asked.append((turn, one, problem, student))
             asks.append(Ask(turn.world.slot(student), prompt, turn.world.config.solve.max_tokens, seed))
-    grades: Overlap[tuple[Problem, str], Attempt] = Overlap(
-        tools.thread, lambda some: grade(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
-    )
-    writings: dict[int, Writing] = {}
+
+    def answer(number: int, written: Written) -> tuple[Problem, str]:
+        return asked[number][2], written.text
+
+    def graded(some: list[tuple[Problem, str]]) -> list[Attempt]:
+        return grade(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
+
+    written, found = _written(tools, "solve", asks, config.solve.temperature, answer, graded, waited)
+    for (_, one, _, student), text, attempt in zip(asked, written, found, strict=True):
+        one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=text.writing))
+    for (_, one, problem), outcome in zip(posed, probes.result(), strict=True):
+        one.behaviour = behaviour(problem, outcome)
+
+
+def _written(
+    tools: Tools,
+    stage: str,
+    asks: Sequence[Ask],
+    temperature: float,
+    item: Callable[[int, Written], Item],
+    work: Callable[[list[Item]], Sequence[Result]],
+    waited: list[float],
+) -> tuple[list[Written], list[Result]]:
+    """The texts that were asked for, and what the sandbox makes of each, which begins while others are still being written."""
+    if not asks:
+        return [], []
+    results: Overlap[Item, Result] = Overlap(tools.thread, work)
     count = 0
 
     def receive(some: Sequence[tuple[int, Written]]) -> None:
         nonlocal count
         for number, written in some:
-            writings[number] = written.writing
-            grades.add(number, (asked[number][2], written.text))
+            results.add(number, item(number, written))
         count += len(some)
-        tools.tell("solve", count, len(asks))
+        tools.tell(stage, count, len(asks))
 
-    if asks:
-        tools.tell("solve", 0, len(asks))
-        tools.scribe.write(asks, config.solve.temperature, receive)
-    found, seconds = grades.results()
+    tools.tell(stage, 0, len(asks))
+    written = tools.scribe.write(asks, temperature, receive)
+    found, seconds = results.results()
     waited.append(seconds)
-    for number, ((_, one, _, student), attempt) in enumerate(zip(asked, found, strict=True)):
-        one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=writings[number]))
-    for (_, one, problem), outcome in zip(posed, probes.result(), strict=True):
-        one.behaviour = behaviour(problem, outcome)
+    return written, found
 
 
 def reward(turn: Turn) -> None:
@@ -221,6 +227,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
                 posed.advantage = advantage
             else:
                 posed.attempt_advantages[attempt] = advantage
+        turn.metrics["update/rows_frac"] = sum(value != 0 for value in found) / len(found) if found else 0.0
         for sample, advantage in zip(samples, found, strict=True):
             writing, slot = sample.writing, turn.world.slot(turn.world.by_id(sample.member))
             if math.isnan(writing.logprob):
@@ -240,7 +247,6 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
     )
     stats = tools.engine.train(rows, settings)
     for turn in turns:
-        turn.metrics["update/rows_frac"] = 1 - stats.skipped_rows / len(rows) if rows else 0.0
         turn.metrics |= _distances(turn, tools.engine.distances(turn.world.first_slot, len(turn.world.members)))
         for member in turn.world.members:
             if learned := stats.members.get(turn.world.slot(member)):

@@ -6,27 +6,25 @@ solves as many as its better parent. Controls are `copy_parent` (nothing was cha
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from redqueen.assembly import arms_of
+from redqueen.assembly import Parts, arms_of
 from redqueen.config import Config
 from redqueen.errors import ConfigError
 from redqueen.evolve.cross import CROSSOVERS
 from redqueen.evolve.mutate import MUTATIONS
 from redqueen.evolve.step import breed
-from redqueen.fixed import Source, load_source
-from redqueen.ledger.checkpoint import Checkpoints
-from redqueen.loop import Tools, play
-from redqueen.records import Member
-from redqueen.run import ENGINE_FILE
-from redqueen.sandbox.pool import SandboxPool
-from redqueen.scribe import ModelScribe
+from redqueen.fixed import Source
+from redqueen.ledger.store import about_of, reader
+from redqueen.loop import play
+from redqueen.records import Member, Rating
+from redqueen.report.export_members import load_adapters, newest_checkpoint, saved_members
 from redqueen.streams import seed_for
 from redqueen.turn import Turn
-from redqueen.world import World, new_world
+from redqueen.world import new_world
 
 if TYPE_CHECKING:
     from redqueen.model.population import Adapter
@@ -67,7 +65,11 @@ def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, 
         }
     )
     with ExitStack() as stack:
-        tools, world = _assemble(stack, config)
+        parts = Parts(stack, [config])
+        tools = parts.tools(config)
+        source = parts.sources[0]
+        assert source is not None  # there are no teachers
+        world = new_world(0, "retention", config, 0, (), _same_for_all(source))
         for slot, weights in enumerate([*parents, *(_child(name, parents, seed) for name, seed in children)]):
             tools.engine.write(slot, weights, reset_optimizer=True)
         world.members = [replace(member, learning_rate=0.0 if member.slot < 2 else None) for member in world.members]
@@ -82,38 +84,19 @@ def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, 
 
 def _parents(folder: Path) -> tuple[Config, "list[Adapter]"]:
     """The run's settings, and the weights of its two best students, the better one first."""
-    from redqueen.engine.torch_engine import TorchEngine
-    from redqueen.model.base import load_base
-
-    found = Checkpoints(folder).newest()
-    if found is None:
-        raise ConfigError(f"{folder} has no checkpoint that can be read: give the folder of a run")
-    arms = arms_of(folder)
-    config = arms[0][1]
-    students = [Member(**one) for one in found.state["worlds"][0]["members"] if one["role"] != "teacher"]
-    best = sorted(students, key=lambda member: -(member.rating["mu"] - 3 * member.rating["sigma"]))[:2]  # type: ignore[index]
+    with closing(reader(folder)) as connection:
+        about = about_of(connection)
+    found = newest_checkpoint(folder)
+    students = [member for member in saved_members(found, 0) if member.role != "teacher"]
+    best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:2]
     if len(best) < 2:
         raise ConfigError(f"{folder} has one student, and a crossover needs two")
-    engine = TorchEngine(load_base(config.base, device="cpu", dtype="float32"), sum(one.slots for _, one in arms), config.engine)
-    engine.load(found.folder / ENGINE_FILE)
-    return config, [engine.read(member.slot) for member in best]
+    return arms_of(folder)[0][1], load_adapters(about, found, best)[1]
 
 
 def _child(name: str, parents: "Sequence[Adapter]", seed: int) -> "Adapter":
     row = CROSSOVERS.get(name) or MUTATIONS[name]
     return breed(list(parents) if name in CROSSOVERS else [parents[0]], row.settings(type=name), seed_for(0, "retention", name, seed))
-
-
-def _assemble(stack: ExitStack, config: Config) -> tuple[Tools, World]:
-    from redqueen.engine.torch_engine import TorchEngine
-    from redqueen.model.base import load_base
-
-    base = load_base(config.base, device=config.device, dtype=config.dtype)
-    engine = TorchEngine(base, config.slots, config.engine, config.seed)
-    sandbox = stack.enter_context(SandboxPool(config.sandbox))
-    tools = Tools(ModelScribe(engine, base), engine, sandbox, config.tasks.load_kinds(), config.tasks.load_pack(base.pack))
-    stack.callback(tools.thread.shutdown, wait=True, cancel_futures=True)
-    return tools, new_world(0, "retention", config, 0, (), _same_for_all(load_source(config.fixed, config.tasks.kinds)))
 
 
 def _same_for_all(source: Source) -> Source:

@@ -9,7 +9,6 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -145,14 +144,19 @@ class Run:
 
 
 def _together(turns: Sequence[Turn], mixed: bool) -> list[list[Turn]]:
-    """Which worlds share engine calls: those that write at the same temperatures, or each alone."""
+    """Which worlds share engine calls: those that agree in what a call is told, or each alone."""
     if not mixed:
         return [[turn] for turn in turns]
+    groups: dict[str, list[Turn]] = {}
+    for turn in turns:
+        config = turn.world.config
+        told = config.propose.temperature, config.solve.temperature, config.update.model_dump(exclude=_OWN)
+        groups.setdefault(repr(told), []).append(turn)
+    return list(groups.values())
 
-    def temperatures(turn: Turn) -> tuple[float, float]:
-        return turn.world.config.propose.temperature, turn.world.config.solve.temperature
 
-    return [list(group) for _, group in groupby(sorted(turns, key=temperatures), temperatures)]
+_OWN = {"estimator", "learning_rate", "teacher_learning_rate"}
+"""Settings of the update that worlds in one engine call may differ in."""
 
 
 def _merged(tables: Sequence[dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:

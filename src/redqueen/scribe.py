@@ -48,10 +48,8 @@ class ModelScribe:
     def __init__(self, engine: "TorchEngine", base: "Base") -> None:
         self.engine, self.base = engine, base
         self.context: int = getattr(base.model.config, "max_position_embeddings", None) or 1 << 30
-        self.tokens = 0
-        """Written so far."""
 
-    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive = lambda some: None) -> list[Written]:
         found: list[Written | None] = [None] * len(asks)
         prompts = [tuple(self.base.encode(ask.prompt)) for ask in asks]
         fitting = [number for number, prompt in enumerate(prompts) if len(prompt) < self.context]
@@ -70,7 +68,6 @@ class ModelScribe:
                 writing = Writing(prompts[number], completion.tokens, completion.logprobs, completion.ended)
                 found[number] = written = Written(self.base.decode(list(completion.tokens)), writing)
                 new.append((number, written))
-                self.tokens += len(completion.tokens)
             receive(new)
 
         stop_tokens, stop_texts = self.base.stops(text for ask in asks for text in ask.prompt.stop)

@@ -1,8 +1,10 @@
 """Sampling from a bare base: a row's greedy completion is its own; stop tokens, stop texts and limits end it."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from redqueen.engine import Row, Sampling
+from redqueen.engine import Completion, Row, Sampling
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.model.base import Base
 from redqueen.pawn.heldout import load_suite
@@ -64,10 +66,16 @@ def test_a_row_ends_where_it_has_written_a_stop_text(pawn: Base, prompts: list[t
             assert pawn.decode(list(completion.tokens[:-1])).count(text) == 0
 
 
-def test_progress_counts_every_row_once(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
-    told: list[int] = []
-    TorchEngine(pawn).generate([Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), told.append)
-    assert sum(told) == len(prompts)
+def test_every_row_is_told_once_when_it_ends(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
+    told: dict[int, Completion] = {}
+
+    def ended(some: Sequence[tuple[int, Completion]]) -> None:
+        for number, completion in some:
+            assert number not in told
+            told[number] = completion
+
+    found = TorchEngine(pawn).generate([Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended)
+    assert told == dict(enumerate(found))
 
 
 def test_no_rows_give_no_completions(pawn: Base) -> None:

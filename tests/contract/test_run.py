@@ -183,10 +183,7 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
 def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tmp_path: Path) -> None:
     class Broken(ScriptedScribe):
         def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
-            def spoiled(some: Sequence[tuple[int, Written]]) -> None:
-                receive([(number, replace(one, writing=replace(one.writing, logprobs=(math.nan,)))) for number, one in some])
-
-            return super().write(asks, temperature, spoiled)
+            return [replace(one, writing=replace(one.writing, logprobs=(math.nan,))) for one in super().write(asks, temperature, receive)]
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)

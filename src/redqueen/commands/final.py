@@ -42,14 +42,15 @@ def _one_world(console: Console, world: World, verdicts: "Verdicts", suite: str)
 
 
 def _differences(console: Console, students: "Verdicts", base: list[bool], suite: str) -> None:
-    from redqueen.evaluate.members import difference, mean_over
+    from redqueen.evaluate.intervals import paired
+    from redqueen.evaluate.members import mean_over
 
     scores = {member: sum(right) for member, right in students.items()}
     best, weakest = max(scores, key=lambda name: scores[name]), min(scores, key=lambda name: scores[name])
     console.print(f"{suite}: the base has {100 * sum(base) / len(base):.1f} % of {len(base)} problems right (greedy). Against it, 95 % intervals:")
-    console.print(f"  students on average   {difference(mean_over(list(students.values())), base)}")
-    console.print(f"  weakest student, {weakest:4} {difference(students[weakest], base)}")
-    console.print(f"  best student, {best:7} {difference(students[best], base)}  (chosen on this very suite: no result by itself)")
+    console.print(f"  students on average   {paired(mean_over(list(students.values())), base)}")
+    console.print(f"  weakest student, {weakest:4} {paired(students[weakest], base)}")
+    console.print(f"  best student, {best:7} {paired(students[best], base)}  (chosen on this very suite: no result by itself)")
 
 
 def _many_worlds(console: Console, run: Run, verdicts: "dict[int, Verdicts]") -> None:

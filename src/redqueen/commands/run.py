@@ -123,12 +123,12 @@ def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":
         note(f"measuring the base and {len(asked)} students on {suite}, {len(items)} problems each")
     found: dict[int, Verdicts] = {world.number: {} for world in run.worlds}
     if with_base:
-        bare = answer(TorchEngine(scribe.base, 0, run.config.engine), scribe.base, run.tools.pack, [0], items, run.tools.sandbox)[0]
+        bare = answer(ModelScribe(TorchEngine(scribe.base, 0, run.config.engine), scribe.base), run.tools.pack, [0], items, run.tools.sandbox)[0]
         for verdicts in found.values():
             verdicts["base"] = bare
     groups = [asked] if run.mixes_worlds else [[one for one in asked if one[0] == world.number] for world in run.worlds]
     for group in groups:
-        answers = answer(run.engine, scribe.base, run.tools.pack, [slot for _, _, slot in group], items, run.tools.sandbox)
+        answers = answer(scribe, run.tools.pack, [slot for _, _, slot in group], items, run.tools.sandbox)
         for (world, member, _), right in zip(group, answers, strict=True):
             found[world][member] = right
     run.ledger.add("evals", [row for world, verdicts in found.items() for row in eval_rows(world, run.step, suite, verdicts, items)])

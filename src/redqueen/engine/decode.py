@@ -5,6 +5,7 @@ they do. Decoders are kept between calls, so that recordings are.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -14,11 +15,15 @@ from redqueen.engine.cache import Lanes
 from redqueen.engine.chance import draw
 from redqueen.engine.forward import Forward
 
+_KEPT_FRAC = 0.25
+"""Share of the GPU's memory that idle lanes may keep."""
+
 
 class Decoder:
     """So many lanes for each slot, each with room for a prompt and what is written after it."""
 
-    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int) -> None:
+    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int, graph_pool: Any = None) -> None:
+        self.graph_pool = graph_pool
         self.forward, self.lane_slots, self.length = forward, list(lane_slots), length
         self.device = forward.base.device
         count = len(self.lane_slots)
@@ -83,7 +88,7 @@ class Decoder:
         for values, old in zip(changing, before, strict=True):
             values.copy_(old)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.forward.graph_pool()):
+        with torch.cuda.graph(graph, pool=self.graph_pool):
             self._step(window, sampling)
         return graph
 
@@ -93,6 +98,30 @@ class Decoder:
         self.cache.take(other.cache, lanes, into)
         for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
             getattr(self, name)[into] = getattr(other, name)[lanes]
+
+
+class Decoders:
+    """Makes decoders, and on a GPU keeps them for the next call, with what was recorded, while they take little memory."""
+
+    def __init__(self, forward: Forward) -> None:
+        self.forward = forward
+        self.on_gpu = forward.base.device.type == "cuda"
+        self.kept: dict[tuple[tuple[int, ...], int], Decoder] = {}
+        self.graph_pool = torch.cuda.graph_pool_handle() if self.on_gpu else None
+        """Memory that all recordings share: only one of them is replayed at a time."""
+
+    def empty(self, slots: Sequence[int], length: int) -> Decoder:
+        """Empty lanes for these slots."""
+        if not self.on_gpu:
+            return Decoder(self.forward, slots, length)
+        key = tuple(slots), length
+        if key not in self.kept:
+            total = torch.cuda.mem_get_info(self.forward.base.device)[1]
+            if sum(decoder.cache.bytes for decoder in self.kept.values()) > _KEPT_FRAC * total:
+                self.kept.clear()
+            self.kept[key] = Decoder(self.forward, slots, length, self.graph_pool)
+        self.kept[key].clear()
+        return self.kept[key]
 
 
 def ends(tokens: Tensor, stops: Tensor) -> Tensor:

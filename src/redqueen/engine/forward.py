@@ -1,7 +1,7 @@
 """Passes through the model, as the engine needs them: prompts, one token for every lane, and sequences to learn from."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -10,12 +10,6 @@ from redqueen.engine.attention import use_grouped
 from redqueen.engine.cache import Lanes, Prompts
 from redqueen.model.base import Base
 from redqueen.model.population import Population, Routing
-
-if TYPE_CHECKING:
-    from redqueen.engine.decode import Decoder
-
-_KEPT_FRAC = 0.25
-"""Share of the GPU's memory that idle lanes may keep."""
 
 
 class Forward:
@@ -34,30 +28,6 @@ class Forward:
         self.window: int | None = getattr(self.config, "sliding_window", None)
         """How far back layers with local attention look."""
         self.layer_types = sorted(set(getattr(self.config, "layer_types", None) or []))
-
-        self.decoders: dict[tuple[tuple[int, ...], int], Decoder] = {}
-        self._graph_pool: Any = None
-
-    def decoder(self, slots: Sequence[int], length: int) -> "Decoder":
-        """Empty lanes for these slots. On a GPU they are kept for the next call, with what was recorded, while they take little memory."""
-        from redqueen.engine.decode import Decoder
-
-        if self.base.device.type != "cuda":
-            return Decoder(self, slots, length)
-        key = tuple(slots), length
-        if key not in self.decoders:
-            total = torch.cuda.mem_get_info(self.base.device)[1]
-            if sum(decoder.cache.bytes for decoder in self.decoders.values()) > _KEPT_FRAC * total:
-                self.decoders.clear()
-            self.decoders[key] = Decoder(self, slots, length)
-        self.decoders[key].clear()
-        return self.decoders[key]
-
-    def graph_pool(self) -> Any:
-        """Memory that all recordings share: only one of them is replayed at a time."""
-        if self._graph_pool is None:
-            self._graph_pool = torch.cuda.graph_pool_handle()
-        return self._graph_pool
 
     def routing(self, slots: Sequence[int]) -> Routing | None:
         return None if self.population is None else Routing.of(slots, self.population)

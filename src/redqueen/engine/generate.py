@@ -7,7 +7,7 @@ in between nothing is asked of the device, and nothing is done row by row in Pyt
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 from redqueen.engine import Completion, Ended, Row, Sampling
 from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
-from redqueen.engine.decode import Decoder, ends
+from redqueen.engine.decode import Decoder, Decoders, ends
 from redqueen.engine.forward import Forward
 from redqueen.errors import ConfigError
 
@@ -55,8 +55,10 @@ class GenerateStats:
 class Generator:
     """One call of `generate`."""
 
-    def __init__(self, forward: Forward, rows: Sequence[Row], sampling: Sampling, lanes: int, chunk: int, prefill_tokens: int) -> None:
-        self.forward, self.rows, self.sampling = forward, rows, sampling
+    def __init__(
+        self, forward: Forward, decoders: Decoders, rows: Sequence[Row], sampling: Sampling, lanes: int, chunk: int, prefill_tokens: int
+    ) -> None:
+        self.forward, self.decoders, self.rows, self.sampling = forward, decoders, rows, sampling
         self.chunk, self.prefill_tokens = chunk, prefill_tokens
         self.device = forward.base.device
         self.waiting = _queues(rows)
@@ -65,11 +67,10 @@ class Generator:
         room = max(1, lanes // len(self.slots))
         per_slot = min(self._rounded(most), 1 << (room.bit_length() - 1)) if self.device.type == "cuda" else min(most, room)
         self.window = _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
-        step = _LENGTH_GPU if self.device.type == "cuda" else _WINDOW
-        self.length = -(-max(len(row.prompt) + row.max_tokens for row in rows) // step) * step
+        self.length = lane_length(rows, self.device)
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
-        self._use(forward.decoder([slot for slot in self.slots for _ in range(per_slot)], self.length))
+        self._use(decoders.empty([slot for slot in self.slots for _ in range(per_slot)], self.length))
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
@@ -85,7 +86,7 @@ class Generator:
         """On a GPU lanes come in powers of two: there are few sorts of decoders then, and recordings serve again."""
         return 1 << (lanes - 1).bit_length() if self.device.type == "cuda" else lanes
 
-    def run(self, done: Callable[[int], None], ended: Ended) -> tuple[list[Completion], GenerateStats]:
+    def run(self, ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
         while any(self.waiting.values()) or self._free() < len(self.lane_slots):
             self._admit()
@@ -93,7 +94,6 @@ class Generator:
             for _ in range(self.chunk):
                 self.lanes.step(window, self.sampling)
             if found := self._collect():
-                done(len(found))
                 ended(found)
             self._shrink()
         completions = [completion for completion in self.found if completion is not None]
@@ -219,7 +219,7 @@ class Generator:
         if len(slots) >= len(self.lane_slots):
             return
         places = _places(slots, [self.lane_slots[lane] for lane in used])
-        smaller = self.forward.decoder(slots, self.length)
+        smaller = self.decoders.empty(slots, self.length)
         smaller.take(self.lanes, torch.tensor(used, device=self.device), torch.tensor(places, device=self.device))
         before, furthest = self.lane_rows, self.furthest
         self._use(smaller)
@@ -244,6 +244,12 @@ def _places(slots: list[int], wanted: list[int]) -> list[int]:
     for lane, slot in enumerate(slots):
         free.setdefault(slot, deque()).append(lane)
     return [free[slot].popleft() for slot in wanted]
+
+
+def lane_length(rows: Sequence[Row], device: torch.device) -> int:
+    """Places of a lane: room for the longest row, rounded up."""
+    step = _LENGTH_GPU if device.type == "cuda" else _WINDOW
+    return -(-max(len(row.prompt) + row.max_tokens for row in rows) // step) * step
 
 
 def _queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:

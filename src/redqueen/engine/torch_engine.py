@@ -1,6 +1,6 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a GPU."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -9,8 +9,9 @@ from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling, TrainRow, TrainSettings, TrainStats
 from redqueen.engine.config import EngineConfig
+from redqueen.engine.decode import Decoders
 from redqueen.engine.forward import Forward
-from redqueen.engine.generate import GenerateStats, Generator, cache_bytes
+from redqueen.engine.generate import GenerateStats, Generator, cache_bytes, lane_length
 from redqueen.engine.learn import train
 from redqueen.engine.optimizer import PopulationAdamW
 from redqueen.errors import ConfigError
@@ -26,6 +27,7 @@ class TorchEngine:
         self.population = Population(base, slots, self.config.rank, self.config.alpha, self.config.targets, seed) if slots else None
         self.optimizer = PopulationAdamW(self.population) if self.population else None
         self.forward = Forward(base, self.population)
+        self.decoders = Decoders(self.forward)
         if self.config.gradient_checkpointing:
             base.model.gradient_checkpointing_enable({"use_reentrant": False})
             base.model.train()  # transformers looks at this; the models it loads here have no dropout
@@ -41,18 +43,18 @@ class TorchEngine:
         """Weights of one member."""
         return 0 if self.population is None else self.population.parameters_each
 
-    def generate(
-        self, rows: Sequence[Row], sampling: Sampling, done: Callable[[int], None] = lambda count: None, ended: Ended = lambda found: None
-    ) -> list[Completion]:
-        """One completion for each row, in order. Now and then `done` is told how many rows have ended, and `ended` which."""
+    def generate(self, rows: Sequence[Row], sampling: Sampling, ended: Ended = lambda found: None) -> list[Completion]:
+        """One completion for each row, in order. Now and then `ended` is told which rows have come to their end."""
         if not rows:
             return []
         self._check_slots(row.slot for row in rows)
         self._check_fits(rows)
         config = self.config
         with torch.inference_mode():
-            generator = Generator(self.forward, rows, sampling, config.rows_in_flight, config.steps_between_looks, config.prefill_tokens)
-            completions, self.generated = generator.run(done, ended)
+            generator = Generator(
+                self.forward, self.decoders, rows, sampling, config.rows_in_flight, config.steps_between_looks, config.prefill_tokens
+            )
+            completions, self.generated = generator.run(ended)
         return completions
 
     def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
@@ -132,7 +134,7 @@ class TorchEngine:
         text = self.forward.config
         heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
         head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
-        length = max(len(row.prompt) + row.max_tokens for row in rows) + 64
+        length = lane_length(rows, self.base.device)
         lanes = min(self.config.rows_in_flight, len(rows))
         needed = cache_bytes(self.forward.layers, heads, head, lanes, length, self.base.dtype.itemsize)
         total = torch.cuda.mem_get_info(self.base.device)[1]

@@ -11,17 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redqueen.assembly import arms_of
+from redqueen.assembly import Parts, arms_of
 from redqueen.config import Config
-from redqueen.engine import Row, Sampling
-from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import reader
-from redqueen.model.base import Base, load_base
 from redqueen.program.complexity import Complexity
 from redqueen.records import Problem
-from redqueen.sandbox.pool import SandboxPool
+from redqueen.scribe import Ask, ModelScribe
 from redqueen.solve import answer_prompt, grade
 from redqueen.streams import seed_for, stream
 
@@ -48,19 +45,16 @@ def crossplay(folder: Path, each: int, device: str | None, say: Callable[[str], 
     taken = snapshots(folder)
     if len(taken) < 2:
         raise ConfigError(f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started")
-    arms = arms_of(folder)
-    config = arms[0][1]
-    base = load_base(config.base, device=device or config.device, dtype=config.dtype)
-    engine = TorchEngine(base, sum(one.slots for _, one in arms), config.engine)
+    arms = [(arm, one if device is None else one.model_copy(update={"device": device})) for arm, one in arms_of(folder)]
     with ExitStack() as stack:
-        sandbox = stack.enter_context(SandboxPool(config.sandbox))
+        parts = Parts(stack, [one for _, one in arms])
         posed = [_posed(folder, world, [snapshot.step for snapshot in taken], each, one) for world, (_, one) in enumerate(arms)]
         found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
         for snapshot in taken:
             say(f"students of step {snapshot.step}")
-            engine.load_weights(snapshot.weights)
+            parts.engine.load_weights(snapshot.weights)
             for world, (_, one) in enumerate(arms):
-                found[world].append(_attempt(engine, base, sandbox, snapshot, world, one, [item for time in posed[world] for item in time]))
+                found[world].append(_attempt(parts, snapshot, world, one, [item for time in posed[world] for item in time]))
     return [_summary(world, arm, taken, posed[world], found[world]) for world, (arm, _) in enumerate(arms)]
 
 
@@ -84,23 +78,19 @@ def _problem(row: Any) -> Problem:
     return Problem(row["kind"], row["program"], inputs, outputs, row["problem"], _UNMEASURED, row["steps_executed"], row["message"])
 
 
-def _attempt(
-    engine: TorchEngine, base: Base, sandbox: SandboxPool, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
-) -> list[tuple[str, list[bool]]]:
+def _attempt(parts: Parts, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]) -> list[tuple[str, list[bool]]]:
     """By student: right or wrong, problem by problem."""
-    kinds, pack = config.tasks.load_kinds(), config.tasks.load_pack(base.pack)
+    kinds, pack = parts.kinds, config.tasks.load_pack(parts.base.pack)
     prompts = [answer_prompt(problem, kinds[problem.kind], pack) for problem in problems]
-    ids = [tuple(base.encode(prompt)) for prompt in prompts]
     students = [one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"]
-    rows = [
-        Row(prompt, config.solve.max_tokens, one["slot"], seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical))
+    asks = [
+        Ask(one["slot"], prompt, config.solve.max_tokens, seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical))
         for one in students
-        for prompt, problem in zip(ids, problems, strict=True)
+        for prompt, problem in zip(prompts, problems, strict=True)
     ]
-    completions = engine.generate(rows, Sampling(config.solve.temperature, *base.stops(text for prompt in prompts for text in prompt.stop)))
-    texts = [base.decode(list(completion.tokens)) for completion in completions]
-    graded = grade(list(zip([*problems] * len(students), texts, strict=True)), kinds, pack, sandbox, config.verify)
-    right = [attempt.verdict == "right" for attempt in graded]
+    written = ModelScribe(parts.engine, parts.base).write(asks, config.solve.temperature)
+    answers = [(problem, one.text) for problem, one in zip([*problems] * len(students), written, strict=True)]
+    right = [attempt.verdict == "right" for attempt in grade(answers, kinds, pack, parts.sandbox, config.verify)]
     return [(one["member"], right[number * len(problems) : (number + 1) * len(problems)]) for number, one in enumerate(students)]
 
 

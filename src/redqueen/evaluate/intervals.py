@@ -61,6 +61,9 @@ class Difference:
         n, least = self.better + self.worse, min(self.better, self.worse)
         return min(1.0, 2 * sum(math.comb(n, count) for count in range(least + 1)) / 2**n) if n else 1.0
 
+    def __str__(self) -> str:
+        return f"{100 * self.mean:+.1f} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
+
     def as_json(self) -> dict[str, float | int | list[float]]:
         interval = [round(self.low, 4), round(self.high, 4)]
         return {"difference": round(self.mean, 4), "interval": interval, "better": self.better, "worse": self.worse, "p": round(self.p, 4)}

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from redqueen.engine import Row, Sampling
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.model.base import Base
+from redqueen.scribe import Ask, ModelScribe
 from redqueen.streams import seed_for
 from redqueen.tasks.prompts import Prompt, PromptPack
 
@@ -19,10 +19,8 @@ class Subject:
 
     def replies(self, prompts: Sequence[Prompt], max_tokens: Sequence[int], temperature: float = 0.0, seed: int = 0) -> list[str]:
         """What the base writes after each prompt, up to a limit for each."""
-        stop_tokens, stop_texts = self.base.stops(text for prompt in prompts for text in prompt.stop)
-        rows = [
-            Row(tuple(self.base.encode(prompt)), limit, seed=seed_for(seed, "evaluate", number))
-            for number, (prompt, limit) in enumerate(zip(prompts, max_tokens, strict=True))
+        asks = [
+            Ask(0, prompt, limit, seed_for(seed, "evaluate", number)) for number, (prompt, limit) in enumerate(zip(prompts, max_tokens, strict=True))
         ]
-        completions = TorchEngine(self.base).generate(rows, Sampling(temperature, stop_tokens, stop_texts), self.done)
-        return [self.base.decode(list(completion.tokens)) for completion in completions]
+        scribe = ModelScribe(TorchEngine(self.base), self.base)
+        return [written.text for written in scribe.write(asks, temperature, lambda some: self.done(len(some)))]

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from redqueen.engine import Row, Sampling
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError
@@ -16,6 +15,7 @@ from redqueen.evaluate.attempts import Question
 from redqueen.evaluate.suite import Style
 from redqueen.model.base import Base, Dtype, load_base
 from redqueen.model.peft_io import load_adapter
+from redqueen.scribe import Ask, ModelScribe
 from redqueen.streams import seed_for
 
 
@@ -38,13 +38,8 @@ class Target:
         return self.engine.config.rows_in_flight if self.base.device.type == "cuda" else 32
 
     def replies(self, questions: Sequence[Question], temperature: float) -> list[tuple[str, bool]]:
-        stop_tokens, stop_texts = self.base.stops(text for question in questions for text in question.prompt.stop)
-        rows = [
-            Row(tuple(self.base.encode(question.prompt)), question.max_tokens, slot=question.member, seed=seed_for(0, *question.stream))
-            for question in questions
-        ]
-        completions = self.engine.generate(rows, Sampling(temperature, stop_tokens, stop_texts))
-        return [(self.base.decode(list(completion.tokens)), completion.ended == "length") for completion in completions]
+        asks = [Ask(question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)) for question in questions]
+        return [(written.text, written.writing.ended == "length") for written in ModelScribe(self.engine, self.base).write(asks, temperature)]
 
 
 def is_adapter(source: str) -> bool:

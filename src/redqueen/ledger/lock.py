@@ -61,6 +61,7 @@ class RunLock:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self._descriptor in _held:  # not in a fork, where the number may be another file's by now
             _held.discard(self._descriptor)
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process forked a moment ago may still have it open
             os.close(self._descriptor)
         self._descriptor = None
 
