@@ -1,11 +1,16 @@
 """Attention as the engine wants it: one query token of each row, with keys and values that several query heads share.
 
 Models repeat shared keys and values for each of their query heads, which for a single token is most of the work. Here the query heads that
-share keys stand together as if they were tokens, and nothing is copied. For longer queries it is torch's own attention, as before.
+share keys stand together as if they were tokens, and nothing is copied. For longer queries it is torch's own attention, as before. On a GPU
+with Triton a decoding step also has its own kernels: a mask then says from which place to which a row looks, and is no matrix.
 """
 
+import importlib.util
+import sys
+from types import MethodType
 from typing import Any
 
+import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
@@ -24,11 +29,55 @@ def use_grouped(model: PreTrainedModel) -> None:
         model.set_attn_implementation(NAME)
 
 
+_NORMS = {"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm"}
+"""Norms that are what `kernels.normed` computes."""
+
+
+def use_kernels(model: PreTrainedModel) -> bool:
+    """Let steps without gradients use kernels of our own, where there are any. Says whether attention does."""
+    if model.device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return False
+    for module in model.modules():
+        if type(module).__name__ in _NORMS:
+            module.forward = MethodType(_normed, module)
+            _turn_by_kernel(sys.modules[type(module).__module__])
+    return model.config._attn_implementation == NAME and not getattr(model.config.get_text_config(), "attn_logit_softcapping", None)
+
+
+def _normed(module: Any, x: Tensor) -> Tensor:
+    if torch.is_grad_enabled() or not x.is_cuda:
+        return type(module).forward(module, x)  # type: ignore[no-any-return]
+    from redqueen.engine.kernels import normed
+
+    return normed(x, module.weight, module.variance_epsilon)
+
+
+def _turn_by_kernel(family: Any) -> None:
+    """The function by which the models of a family turn queries and keys: for one token on a GPU it is a kernel from now on."""
+    plain = family.apply_rotary_pos_emb
+    if getattr(plain, "by_kernel", False):
+        return
+
+    def turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *more: Any, **named: Any) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled() or not q.is_cuda or q.shape[2] != 1 or cos.shape[:2] != (len(q), 1) or more or named:
+            return plain(q, k, cos, sin, *more, **named)  # type: ignore[no-any-return]
+        from redqueen.engine.kernels import turned
+
+        return turned(q, k, cos, sin)
+
+    turn.by_kernel = True  # type: ignore[attr-defined]
+    family.apply_rotary_pos_emb = turn
+
+
 def grouped(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float | None = None, **more: Any
 ) -> tuple[Tensor, None]:
     """[rows, heads, tokens, size] with fewer heads of keys and values; the result has tokens before heads."""
     rows, heads, tokens, size = query.shape
+    if attention_mask is not None and attention_mask.dtype == torch.long:
+        from redqueen.engine.kernels import attend
+
+        return attend(query, key, value, attention_mask[:, 0, 0], size**-0.5 if scaling is None else scaling), None
     if tokens > 1 or attention_mask is None or heads == key.shape[1]:
         return sdpa_attention_forward(module, query, key, value, attention_mask, scaling=scaling, **more)
     together = query.reshape(rows, key.shape[1], -1, size)

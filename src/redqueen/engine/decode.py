@@ -7,7 +7,9 @@ they do. Decoders are kept between calls, so that recordings are.
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine import Sampling
@@ -59,10 +61,9 @@ class Decoder:
             self._stops[sampling] = torch.tensor(sorted(sampling.stop_tokens) or [-1], device=self.device)
         return self._stops[sampling]
 
-    def look(self) -> tuple[list[bool], list[int], list[int]]:
+    def look(self) -> NDArray[np.int64]:
         """Which lanes are live, how many tokens each has written, and its position: asked of the device at once."""
-        live, written, positions = torch.stack((self.live.long(), self.written, self.positions)).tolist()
-        return [value == 1 for value in live], written, positions
+        return torch.stack((self.live.long(), self.written, self.positions)).cpu().numpy()
 
     def _step(self, window: int, sampling: Sampling) -> None:
         """A lane whose row has ended goes on in place, and nothing of it counts."""

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from redqueen.engine.attention import use_grouped
+from redqueen.engine.attention import use_grouped, use_kernels
 from redqueen.engine.cache import Lanes, Prompts
 from redqueen.model.base import Base
 from redqueen.model.population import Population, Routing
@@ -18,6 +18,8 @@ class Forward:
     def __init__(self, base: Base, population: Population | None) -> None:
         self.base, self.population = base, population
         use_grouped(base.model)
+        self.by_spans = use_kernels(base.model)
+        """A decoding step is told from which place to which each lane looks, not by a mask over all places."""
         self.config = base.model.config.get_text_config()
         self.layers: int = self.config.num_hidden_layers
         self.backbone: Any = base.model.get_decoder()
@@ -39,8 +41,7 @@ class Forward:
 
     def tokens(self, tokens: Tensor, positions: Tensor, cache: Lanes, window: int, routing: Routing | None) -> Tensor:
         """Logits after one more token in every lane."""
-        back = (positions[:, None] - torch.arange(window, device=tokens.device))[:, None, None, :]
-        hidden = self._run(tokens[:, None], positions[:, None], self._masks(back >= 0, back, numbers=True), cache, routing)
+        hidden = self._run(tokens[:, None], positions[:, None], self._seen(positions, window), cache, routing)
         return self.logits(hidden[:, 0])
 
     def sequences(self, ids: Tensor, positions: Tensor, mask: Tensor | None, routing: Routing | None) -> Tensor:
@@ -66,11 +67,24 @@ class Forward:
                 low = middle + 1
         return low
 
+    def _seen(self, positions: Tensor, window: int) -> Any:
+        """What a token at each of these positions sees: by spans, [lanes, 1, 1, first and last], or by masks over the window."""
+        if self.by_spans:
+            first = torch.zeros_like(positions)
+            near = first if self.window is None else (positions - self.window + 1).clamp(min=0)
+            return self._by_layer(*(torch.stack((start, positions), -1)[:, None, None] for start in (first, near)))
+        back = (positions[:, None] - torch.arange(window, device=positions.device))[:, None, None, :]
+        return self._masks(back >= 0, back, numbers=True)
+
     def _masks(self, seen: Tensor, back: Tensor, numbers: bool = False) -> Any:
-        """The mask in the form that the model takes: `back` says how far each place lies behind, for layers that look only so far."""
+        """Masks: `back` says how far each place lies behind, for layers that look only so far."""
         near = seen if self.window is None else seen & (back < self.window)
         if self.eager or numbers:
             seen, near = (torch.zeros_like(mask, dtype=self.base.dtype).masked_fill(~mask, torch.finfo(self.base.dtype).min) for mask in (seen, near))
+        return self._by_layer(seen, near)
+
+    def _by_layer(self, seen: Tensor, near: Tensor) -> Any:
+        """A mask for each sort of layers, in the form that the model takes."""
         if not self.layer_types:  # all layers are alike
             return near
         by_kind = {kind: near if kind == "sliding_attention" else seen for kind in self.layer_types}

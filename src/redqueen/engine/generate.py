@@ -2,15 +2,18 @@
 
 Every slot begins with the same number of lanes. A row waits until its slot has a free one; rows with the same prompt enter together and
 share its computation. Which row enters when follows from the rows and the settings alone. Every few steps the host looks which rows have ended:
-in between nothing is asked of the device, and nothing is done row by row in Python.
+in between nothing is asked of the device, and nothing is done row by row in Python. What has ended is told of while the next steps run.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling
@@ -19,6 +22,7 @@ from redqueen.engine.chance import draw
 from redqueen.engine.decode import Decoder, Decoders, ends
 from redqueen.engine.forward import Forward
 from redqueen.errors import ConfigError
+from redqueen.model.population import put
 
 _FEW_LANES = 64
 """So few lanes cost about as much as fewer."""
@@ -37,6 +41,20 @@ class Group:
     slot: int
     prompt: tuple[int, ...]
     rows: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """Rows that have come out of their lanes, and what they wrote, on its way from the device."""
+
+    rows: list[int]
+    counts: list[int]
+    stopped: list[bool]
+    """By a text; otherwise the last token says it."""
+    tokens: Tensor
+    logprobs: Tensor
+    there: torch.cuda.Event | None
+    """When the tensors have arrived."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +84,16 @@ class Generator:
         most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
         room = max(1, lanes // len(self.slots))
         per_slot = min(self._rounded(most), 1 << (room.bit_length() - 1)) if self.device.type == "cuda" else min(most, room)
-        self.window = _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.length = lane_length(rows, self.device)
+        self.window = self.length if forward.by_spans else _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
         self._use(decoders.empty([slot for slot in self.slots for _ in range(per_slot)], self.length))
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
-        self.lane_rows: list[int | None] = [None] * len(self.lane_slots)
+        self.lane_rows: NDArray[np.int64] = np.full(len(self.lane_slots), -1)
+        """The row in each lane; -1: none."""
         self.furthest = 0
         """The position of the lane that has come furthest, or an upper bound of it."""
         self.free: dict[int, list[int]] = {slot: [] for slot in self.slots}
@@ -88,14 +107,18 @@ class Generator:
 
     def run(self, ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
+        harvest: Harvest | None = None
         while any(self.waiting.values()) or self._free() < len(self.lane_slots):
             self._admit()
             window = min(self.length, -(-(self.furthest + self.chunk + 1) // self.window) * self.window)
             for _ in range(self.chunk):
                 self.lanes.step(window, self.sampling)
-            if found := self._collect():
-                ended(found)
+            if harvest:
+                ended(self._completed(harvest))
+            harvest = self._collect()
             self._shrink()
+        if harvest:
+            ended(self._completed(harvest))
         completions = [completion for completion in self.found if completion is not None]
         prompts = sum(len(row.prompt) for row in self.rows)
         stats = GenerateStats(
@@ -143,70 +166,95 @@ class Generator:
 
     def _prefill(self, part: list[tuple[Group, list[int]]]) -> None:
         groups = [group for group, _ in part]
-        length = max(len(group.prompt) for group in groups)
-        ids = torch.zeros(len(groups), length, dtype=torch.long)
+        ids = np.zeros((len(groups), max(len(group.prompt) for group in groups)), dtype=np.int64)
         for number, group in enumerate(groups):
-            ids[number, : len(group.prompt)] = torch.tensor(group.prompt)
-        self.computed += sum(len(group.prompt) for group in groups)
-        prompts = Prompts(self.forward.layers)
-        last = torch.tensor([len(group.prompt) - 1 for group in groups], device=self.device)
-        logits = self.forward.prompts(ids.to(self.device), last, prompts, self.forward.routing([group.slot for group in groups]))
-        lanes = torch.tensor([lane for _, lanes in part for lane in lanes], device=self.device)
-        source = torch.tensor([number for number, (_, lanes) in enumerate(part) for _ in lanes], device=self.device)
+            ids[number, : len(group.prompt)] = group.prompt
+        sizes = np.array([len(group.prompt) for group in groups])
+        self.computed += int(sizes.sum())
+        lanes = np.array([lane for _, lanes in part for lane in lanes])
         entering = [row for group in groups for row in group.rows]
-        for lane, row in zip(lanes.tolist(), entering, strict=True):
-            self.lane_rows[lane] = row
-        self._enter(lanes, [self.rows[row] for row in entering], logits[source], prompts, source)
+        self.lane_rows[lanes] = entering
+        source = np.repeat(np.arange(len(groups)), [len(group.rows) for group in groups])
+        prompts = Prompts(self.forward.layers)
+        logits = self.forward.prompts(self._put(ids), self._put(sizes - 1), prompts, self.forward.routing([group.slot for group in groups]))
+        where = self._put(source)
+        self._enter(self._put(lanes), [self.rows[row] for row in entering], sizes[source], logits[where], prompts, where)
 
-    def _enter(self, lanes: Tensor, rows: Sequence[Row], logits: Tensor, prompts: Prompts, source: Tensor) -> None:
+    def _enter(self, lanes: Tensor, rows: Sequence[Row], sizes: NDArray[np.int64], logits: Tensor, prompts: Prompts, source: Tensor) -> None:
         """Rows begin in these lanes, with their first token."""
         state = self.lanes
         state.cache.fill(lanes, prompts, source)
-        state.seeds[lanes] = torch.tensor([_signed(row.seed) for row in rows], device=self.device)
-        state.limits[lanes] = torch.tensor([row.max_tokens for row in rows], device=self.device)
-        state.positions[lanes] = torch.tensor([len(row.prompt) for row in rows], device=self.device)
-        self.furthest = max(self.furthest, *(len(row.prompt) for row in rows))
-        tokens, logprobs = draw(logits, self.sampling, state.seeds[lanes], torch.zeros_like(lanes))
+        seeds, limits, positions = self._put(np.array([[_signed(row.seed) for row in rows], [row.max_tokens for row in rows], sizes]))
+        state.seeds[lanes], state.limits[lanes], state.positions[lanes] = seeds, limits, positions
+        self.furthest = max(self.furthest, int(sizes.max()))
+        tokens, logprobs = draw(logits, self.sampling, seeds, torch.zeros_like(lanes))
         state.out_tokens[lanes, 0], state.out_logprobs[lanes, 0] = tokens, logprobs
         state.tokens[lanes] = tokens
         state.written[lanes] = 1
-        state.live[lanes] = ~ends(tokens, state.stops(self.sampling)) & (state.limits[lanes] > 1)
+        state.live[lanes] = ~ends(tokens, state.stops(self.sampling)) & (limits > 1)
+
+    def _put(self, values: NDArray[np.int64]) -> Tensor:
+        return put(torch.from_numpy(values), self.device)
 
     # rows leave
 
-    def _collect(self) -> list[tuple[int, Completion]]:
+    def _collect(self) -> Harvest | None:
         """Take the rows that have ended out of their lanes."""
-        state = self.lanes
-        live, written, positions = state.look()
+        live, written, positions = self.lanes.look()
+        there = self.lane_rows >= 0
         self.lane_steps += len(live) * self.chunk
-        self.row_steps += (len(live) - self._free()) * self.chunk
-        self.furthest = max((position for position, row in zip(positions, self.lane_rows, strict=True) if row is not None), default=0)
-        texts = self.sampling.stop_texts
-        there = [lane for lane, row in enumerate(self.lane_rows) if row is not None and (texts or not live[lane])]
-        if not there:
-            return []
-        index = torch.tensor(there, device=self.device)
-        longest = max(written[lane] for lane in there)
-        tokens, logprobs = state.out_tokens[index, :longest].tolist(), state.out_logprobs[index, :longest].tolist()
-        ended: list[int] = []
-        found: list[tuple[int, Completion]] = []
-        for lane, row_tokens, row_logprobs in zip(there, tokens, logprobs, strict=True):
-            count = written[lane]
-            stopped = row_tokens[count - 1] in self.sampling.stop_tokens
-            if texts and (cut := self.forward.cut(row_tokens[:count], texts)) is not None:
-                count, stopped = cut, True
-            elif live[lane]:
-                continue
-            row = self.lane_rows[lane]
-            assert row is not None
-            completion = Completion(tuple(row_tokens[:count]), tuple(row_logprobs[:count]), "stop" if stopped else "length")
-            self.found[row] = completion
-            found.append((row, completion))
-            self.lane_rows[lane] = None
+        self.row_steps += int(there.sum()) * self.chunk
+        self.furthest = int(positions[there].max(initial=0))
+        ended = np.flatnonzero(there & (live == 0))
+        cuts = self._cut(np.flatnonzero(there), written) if self.sampling.stop_texts else {}
+        if cuts:
+            ended = np.union1d(ended, list(cuts))
+            self.lanes.live[self._put(np.array(list(cuts)))] = False
+        if not len(ended):
+            return None
+        counts = [cuts.get(lane, count) for lane, count in zip(ended.tolist(), written[ended].tolist(), strict=True)]
+        index, longest = self._put(ended), max(counts)
+        harvest = Harvest(
+            self.lane_rows[ended].tolist(),
+            counts,
+            [lane in cuts for lane in ended.tolist()],
+            self._fetch(self.lanes.out_tokens[index, :longest]),
+            self._fetch(self.lanes.out_logprobs[index, :longest]),
+            torch.cuda.Event() if self.device.type == "cuda" else None,
+        )
+        if harvest.there is not None:
+            harvest.there.record()
+        self.lane_rows[ended] = -1
+        for lane in ended.tolist():
             self.free[self.lane_slots[lane]].append(lane)
-            ended.append(lane)
-        if ended:
-            state.live[torch.tensor(ended, device=self.device)] = False
+        return harvest
+
+    def _cut(self, lanes: NDArray[np.int64], written: NDArray[np.int64]) -> dict[int, int]:
+        """Lanes whose row has written one of the texts that end it, and after how many tokens."""
+        tokens = self.lanes.out_tokens[self._put(lanes), : int(written[lanes].max(initial=1))].tolist()
+        found = {}
+        for lane, row_tokens in zip(lanes.tolist(), tokens, strict=True):
+            if (cut := self.forward.cut(row_tokens[: written[lane]], self.sampling.stop_texts)) is not None:
+                found[lane] = cut
+        return found
+
+    def _fetch(self, values: Tensor) -> Tensor:
+        """On the host, some time later."""
+        if self.device.type != "cuda":
+            return values
+        return torch.empty(values.shape, dtype=values.dtype, pin_memory=True).copy_(values, non_blocking=True)
+
+    def _completed(self, harvest: Harvest) -> list[tuple[int, Completion]]:
+        if harvest.there is not None:
+            harvest.there.synchronize()
+        found = []
+        for row, count, stopped, tokens, logprobs in zip(
+            harvest.rows, harvest.counts, harvest.stopped, harvest.tokens.numpy(), harvest.logprobs.numpy(), strict=True
+        ):
+            written = tuple(tokens[:count].tolist())
+            by: Literal["stop", "length"] = "stop" if stopped or written[-1] in self.sampling.stop_tokens else "length"
+            self.found[row] = completion = Completion(written, tuple(logprobs[:count].tolist()), by)
+            found.append((row, completion))
         return found
 
     def _shrink(self) -> None:
@@ -214,7 +262,7 @@ class Generator:
         there = len(self.lane_rows) - self._free()
         if any(self.waiting.values()) or not there or there * 4 > len(self.lane_rows) * 3:
             return
-        used = [lane for lane, row in enumerate(self.lane_rows) if row is not None]
+        used = np.flatnonzero(self.lane_rows >= 0).tolist()
         slots = self._even([self.lane_slots[lane] for lane in used])
         if len(slots) >= len(self.lane_slots):
             return
@@ -224,13 +272,13 @@ class Generator:
         before, furthest = self.lane_rows, self.furthest
         self._use(smaller)
         self.furthest = furthest
-        for lane, place in zip(used, places, strict=True):
-            self.lane_rows[place] = before[lane]
+        self.lane_rows[places] = before[used]
+        for place in places:
             self.free[slots[place]].remove(place)
 
     def _even(self, used: list[int]) -> list[int]:
         """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
-        most = max(used.count(slot) for slot in self.slots)
+        most = max(Counter(used).values())
         if self.device.type == "cuda":
             return [slot for slot in self.slots for _ in range(self._rounded(most))]
         if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):

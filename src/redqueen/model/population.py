@@ -21,6 +21,11 @@ Adapter = dict[str, tuple[Tensor, Tensor]]
 """One member's weights, float32 on the CPU, by projection: A[in, r] and B[r, out]."""
 
 
+def put(values: Tensor, device: torch.device) -> Tensor:
+    """On the device, without waiting for what it is doing."""
+    return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
+
+
 @dataclass(frozen=True, slots=True)
 class Routing:
     """Which rows of a batch belong to which slot. Rows of one slot stand together."""
@@ -45,7 +50,7 @@ class Routing:
             assert before == slot or counts[number[slot]] == 1, "rows of one slot stand together"
         device = population.device
         first = order[0]
-        chosen = None if order == list(range(first, first + len(order))) else torch.tensor(order, device=device)
+        chosen = None if order == list(range(first, first + len(order))) else put(torch.tensor(order), device)
         if len(set(counts)) == 1:
             return Routing(chosen, len(order), first)
         most = max(counts)
@@ -54,7 +59,7 @@ class Routing:
             index.append([row + min(place, count - 1) for place in range(most)])  # a short block repeats its last row
             places += [block * most + place for place in range(count)]
             row += count
-        return Routing(chosen, len(order), first, torch.tensor(index, device=device), torch.tensor(places, device=device))
+        return Routing(chosen, len(order), first, put(torch.tensor(index), device), put(torch.tensor(places), device))
 
     def of_blocks(self, matrix: Tensor) -> Tensor:
         """What each block needs of a tensor that has a place for every slot."""
@@ -196,7 +201,7 @@ class AdaptedLinear(nn.Module):
         plain = nn.functional.linear(x, self.linear.weight, self.linear.bias)
         b = routing.of_blocks(self.used_b)
         if routing.index is None:
-            return torch.baddbmm(plain.view(routing.blocks, -1, plain.shape[-1]), low, b, alpha=scale).view_as(plain)
+            return plain.view(routing.blocks, -1, plain.shape[-1]).baddbmm_(low, b, alpha=scale).view_as(plain)
         return plain.add_(routing.scatter(torch.bmm(low, b), x.shape[1]), alpha=scale)
 
 
