@@ -83,21 +83,20 @@ class Run:
 
     def play(self, told: Callable[[list[Turn], float], None], asked_to_stop: Callable[[], bool]) -> None:
         """The steps that are left. `told` gets each step's turns and its seconds; a stop comes after a step, never within."""
-        for world in self.worlds:  # killed after a step that should have been the last, it ends here
-            self._look_for_an_end(world)
         while self.step < self.config.steps and not asked_to_stop():
+            if all(world.ended for world in self.worlds):
+                raise Degenerate("\n".join(dict.fromkeys(world.ended for world in self.worlds)))
             started = time.monotonic()
             turns = self.play_step(self.step + 1)
             told(turns, time.monotonic() - started)
-            for turn in turns:
-                self._look_for_an_end(turn.world)
-                self._look_for_twins(turn)
 
     def play_step(self, step: int) -> list[Turn]:
         self.tools.timings.clear()
-        turns = [Turn(world, step) for world in self.worlds]
+        turns = [Turn(world, step) for world in self.worlds if not world.ended]
         for together in _together(turns, self.mixes_worlds):
             play(together, self.tools)
+        for turn in turns:
+            turn.world.ended = _end_of(turn)
         with self.tools.timed("ledger"):
             self.ledger.write(step, _merged([turn.rows() for turn in turns]))
             self.step = step
@@ -116,31 +115,30 @@ class Run:
         ]
         write_snapshot(self.ledger.folder, self.step, self.engine.save_weights, members)
 
-    def _look_for_an_end(self, world: World) -> None:
-        stop = world.config.stop
-        if world.lazy_steps >= stop.lazy_steps:
-            raise Degenerate(
-                f"stopped after step {self.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
-                "The base may not understand the prompts (look at `verify/rejected/...`), "
-                "or the teachers have unlearned it (lower update.learning_rate)."
-            )
-        if world.still_steps >= stop.still_steps:
-            raise Degenerate(
-                f"stopped after step {self.step}: in {world.still_steps} steps no member had anything to learn, "
-                "because all rewards of every prompt were equal. "
-                "More solve.attempts or propose.samples, or other problems, would make a difference."
-            )
 
-    def _look_for_twins(self, turn: Turn) -> None:
-        """Two members that have become one. All begin as the base: who has not learned yet does not count."""
-        stop = turn.world.config.stop
-        for role in ("teacher", "student", "both"):
-            least = turn.metrics.get(f"population/least_distance/{role}", math.inf)
-            if least < stop.least_distance and all(member.version for member in turn.world.members if member.role == role):
-                raise Degenerate(
-                    f"stopped after step {turn.step}: two members of the role {role} have become one "
-                    f"(distance {least:.3g}, stop.least_distance={stop.least_distance})."
-                )
+def _end_of(turn: Turn) -> str:
+    """Why a world can learn nothing more; empty when it can."""
+    world, stop = turn.world, turn.world.config.stop
+    if world.lazy_steps >= stop.lazy_steps:
+        return (
+            f"stopped after step {turn.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
+            "The base may not understand the prompts (look at `verify/rejected/...`), "
+            "or the teachers have unlearned it (lower update.learning_rate)."
+        )
+    if world.still_steps >= stop.still_steps:
+        return (
+            f"stopped after step {turn.step}: in {world.still_steps} steps no member had anything to learn, "
+            "because all rewards of every prompt were equal. "
+            "More solve.attempts or propose.samples, or other problems, would make a difference."
+        )
+    for role in ("teacher", "student", "both"):  # all begin as the base: who has not learned yet does not count
+        least = turn.metrics.get(f"population/least_distance/{role}", math.inf)
+        if least < stop.least_distance and all(member.version for member in world.members if member.role == role):
+            return (
+                f"stopped after step {turn.step}: two members of the role {role} have become one "
+                f"(distance {least:.3g}, stop.least_distance={stop.least_distance})."
+            )
+    return ""
 
 
 def _together(turns: Sequence[Turn], mixed: bool) -> list[list[Turn]]:

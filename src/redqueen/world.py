@@ -34,6 +34,8 @@ class World:
     """Steps in a row without a valid problem."""
     still_steps: int = 0
     """Steps in a row in which nobody had anything to learn."""
+    ended: str = ""
+    """Why it plays no further, where it does not: it has nothing left to learn from."""
 
     @property
     def seed(self) -> int:
@@ -58,13 +60,14 @@ class World:
             "behaviours": sorted(self.behaviours),
             "lazy_steps": self.lazy_steps,
             "still_steps": self.still_steps,
+            "ended": self.ended,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         self.members = [Member(**{**one, "rating": Rating(**one["rating"])}) for one in snapshot["members"]]
         self.archive = Archive(self.config.archive.cap, map(_problem, snapshot["archive"]))
         self.known, self.cells, self.behaviours = (set(snapshot[name]) for name in ("known", "cells", "behaviours"))
-        self.lazy_steps, self.still_steps = snapshot["lazy_steps"], snapshot["still_steps"]
+        self.lazy_steps, self.still_steps, self.ended = snapshot["lazy_steps"], snapshot["still_steps"], snapshot.get("ended", "")
 
 
 def new_world(number: int, arm: str, config: Config, first_slot: int, seeds: Iterable[Problem], source: Source | None = None) -> World:

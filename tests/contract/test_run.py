@@ -16,6 +16,7 @@ from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
 from redqueen.run import Degenerate, Run, run_folder
 from redqueen.scribe import Ask, Receive, Written
+from redqueen.world import new_world
 from tests.scripted import CountingEngine, Script, ScriptedScribe, TrustingSandbox, both, play, scripted_run, student, teacher
 
 TEACHERS: Sequence[Script] = [teacher(0.0, 1.0), teacher(1.0, 2.0, valid=0.8)]
@@ -149,6 +150,19 @@ def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
     assert rows(tmp_path, "SELECT DISTINCT name, value FROM metrics WHERE name LIKE 'verify/%' ORDER BY name") == [
         ("verify/rejected/malformed", 8.0), ("verify/valid_frac", 0.0), ("verify/valid_frac/code_o", 0.0),
     ]  # fmt: skip
+
+
+def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Path) -> None:
+    silent = [teacher(0.0, valid=-1.0)] * len(TEACHERS)
+    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.lazy_steps=2"]) as run:
+        config, count = run.config, len(TEACHERS) + len(STUDENTS)
+        run.worlds.append(new_world(1, "silent", config, count, list(run.worlds[0].archive)))
+        run.ledger.add("worlds", [{"world": 1, "arm": "silent", "seed": config.seed, "config": config.model_dump_json()}])
+        run.tools.scribe = ScriptedScribe(dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS])))
+        run.tools.engine = CountingEngine(2 * count)
+        play(run)
+    assert rows(tmp_path, "SELECT world, max(step) FROM metrics GROUP BY world ORDER BY world") == [(0, 6), (1, 2)]
+    assert (run.worlds[0].ended, run.worlds[1].ended[:55]) == ("", "stopped after step 2: no proposal was a valid problem i")
 
 
 def test_a_run_in_which_nobody_can_learn_ends_and_says_so(tmp_path: Path) -> None:

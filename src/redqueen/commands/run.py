@@ -6,23 +6,19 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import TYPE_CHECKING
 
 from redqueen.assembly import Arm, assemble, reassemble
 from redqueen.commands.final import show_final
+from redqueen.commands.measure import measure, measure_if_due
 from redqueen.commands.progress import StepProgress
 from redqueen.commands.report import run as write_report
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
-from redqueen.ledger.store import reader, refuse_what_is_there
+from redqueen.ledger.store import refuse_what_is_there
 from redqueen.report.trackers import Trackers, check_trackers, open_trackers
 from redqueen.run import Degenerate, Run, run_folder
-from redqueen.scribe import ModelScribe
 from redqueen.terminal import note, notes
 from redqueen.turn import Turn
-
-if TYPE_CHECKING:
-    from redqueen.evaluate.members import Verdicts
 
 DEGENERATE, INTERRUPTED = 3, 130
 """What the process says when a run ended before its steps were played, and when it was ended within a step."""
@@ -57,7 +53,7 @@ def _go(run: Run, folder: Path) -> None:
     trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
     with _signals() as asked_to_stop, closing(trackers), StepProgress(run) as progress:
         try:
-            _measure(run)
+            measure_if_due(run)
             run.play(lambda turns, seconds: _told(run, progress, trackers, turns, seconds), asked_to_stop)
         except Degenerate as degenerate:
             ended = str(degenerate)
@@ -72,7 +68,7 @@ def _go(run: Run, folder: Path) -> None:
         return
     _end(run, ended)
     steps_s = time.monotonic() - started
-    verdicts = _evaluate(run, with_base=True) if run.config.evaluate.suite else {}
+    verdicts = measure(run, with_base=True) if run.config.evaluate.suite else {}
     show_final(run, folder, verdicts, steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder], None, False)
@@ -83,56 +79,17 @@ def _go(run: Run, folder: Path) -> None:
 def _end(run: Run, why: str) -> None:
     if why:
         notes.print(why, style="bold red", markup=False, soft_wrap=True)
-    run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}])
+    ended = [{"name": f"ended/{world.number}", "value": world.ended} for world in run.worlds if world.ended and len(run.worlds) > 1]
+    run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}, *ended])
 
 
 def _told(run: Run, progress: StepProgress, trackers: Trackers, turns: list[Turn], seconds: float) -> None:
     progress.step(turns, seconds)
     for turn in turns:
-        trackers.step(turn.step, {**turn.metrics, "time/step_s": seconds}, turn.world.arm if len(turns) > 1 else "")
-    _measure(run)
-
-
-def _measure(run: Run) -> None:
-    """The students on the suite, where it is time for it. It may have been time when the run was killed: a resume makes up for it."""
-    every, step = run.config.evaluate.every, run.step
-    if not every or not run.config.evaluate.suite or step % every or not 0 < step < run.config.steps or _is_measured(run):
-        return
-    for number, verdicts in _evaluate(run, with_base=False).items():
-        scores = ", ".join(f"{name} {100 * sum(right) / len(right):.1f} %" for name, right in verdicts.items())
-        note(f"  held-out{f', world {number}' if len(run.worlds) > 1 else ''}: {scores}")
-
-
-def _is_measured(run: Run) -> bool:
-    with closing(reader(run.ledger.folder)) as connection:
-        query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
-        return connection.execute(query, (run.step, run.config.evaluate.suite)).fetchone() is not None
-
-
-def _evaluate(run: Run, with_base: bool) -> "dict[int, Verdicts]":
-    """Students, and the base, by world. A side exit: it goes into the ledger and onto the screen, and no reward can read it."""
-    from redqueen.engine.torch_engine import TorchEngine
-    from redqueen.evaluate.members import Asked, answer, eval_rows
-    from redqueen.pawn.heldout import load_suite
-
-    suite, scribe = run.config.evaluate.suite, run.tools.scribe
-    items = load_suite(suite)
-    assert isinstance(scribe, ModelScribe) and isinstance(run.engine, TorchEngine)
-    asked: list[Asked] = [(world.number, one.id, world.slot(one)) for world in run.worlds for one in world.members if one.role != "teacher"]
-    if with_base:
-        note(f"measuring the base and {len(asked)} students on {suite}, {len(items)} problems each")
-    found: dict[int, Verdicts] = {world.number: {} for world in run.worlds}
-    if with_base:
-        bare = answer(ModelScribe(TorchEngine(scribe.base, 0, run.config.engine), scribe.base), run.tools.pack, [0], items, run.tools.sandbox)[0]
-        for verdicts in found.values():
-            verdicts["base"] = bare
-    groups = [asked] if run.mixes_worlds else [[one for one in asked if one[0] == world.number] for world in run.worlds]
-    for group in groups:
-        answers = answer(scribe, run.tools.pack, [slot for _, _, slot in group], items, run.tools.sandbox)
-        for (world, member, _), right in zip(group, answers, strict=True):
-            found[world][member] = right
-    run.ledger.add("evals", [row for world, verdicts in found.items() for row in eval_rows(world, run.step, suite, verdicts, items)])
-    return found
+        trackers.step(turn.step, {**turn.metrics, "time/step_s": seconds}, turn.world.arm if len(run.worlds) > 1 else "")
+        if turn.world.ended and len(run.worlds) > 1:
+            note(f"{turn.world.arm}, seed {turn.world.seed}: {turn.world.ended}")
+    measure_if_due(run)
 
 
 @contextmanager
