@@ -4,6 +4,7 @@ Every comparison runs the same rows with the same lengths, in turns, and takes t
 measured does not depend on them, since rows are ended by their limits and not by a stop token.
 """
 
+import math
 import statistics
 import time
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from redqueen.engine import Row, Sampling, TrainRow, TrainSettings
+from redqueen.engine import Row, Sampling, TrainRow, TrainSettings, TrainStats
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError
@@ -40,6 +41,8 @@ class Workload:
     longest: int
     """Tokens of a completion: spread so that most are short, as answers are."""
     rounds: int
+    train: bool = True
+    """Otherwise only sampling is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +51,17 @@ class EngineBench:
     device: str
     workload: Workload
     generate_8_over_1: float
-    train_8_over_1: float
-    step_8_over_1: float
+    train_8_over_1: float | None
+    step_8_over_1: float | None
     generate_over_base: float
     peft_generate_over_ours: float | None
     peft_train_over_ours: float | None
     tokens_per_s: float
-    train_tokens_per_s: float
+    train_tokens_per_s: float | None
     idle_frac: float
-    padding_frac: float
-    shared_frac: float
-    logprob_gap: float
+    padding_frac: float | None
+    shared_frac: float | None
+    logprob_gap: float | None
     peak_gb: float | None
 
     def as_json(self) -> dict[str, Any]:
@@ -92,42 +95,47 @@ def bench_engine(name: str, device: str, config: EngineConfig, workload: Workloa
     assert engine.generated is not None
     idle = engine.generated.idle_frac
     learned = [TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs) for row, done in zip(many, found, strict=True)]
-    learned_by_one = [TrainRow(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned]
-    stats = engine.train(learned, TrainSettings(learning_rate=1e-6))
-    say(f"train: {sum(len(row.completion) for row in learned)} tokens")
-    trained = _rounds(
-        workload.rounds,
-        where,
-        many=lambda: engine.train(learned, TrainSettings(learning_rate=1e-6)),
-        one=lambda: engine.train(learned_by_one, TrainSettings(learning_rate=1e-6)),
-    )
+    trained, stats = _trained(engine, learned, workload, where, say) if workload.train else (None, None)
     peak = torch.cuda.max_memory_allocated() / 1e9 if where.type == "cuda" else None
     peft_generated = peft_trained = None
-    if with_peft:
+    if with_peft and workload.train:
         say("PEFT, one adapter at a time")
         peft_generated, peft_trained = _peft(name, where, config, workload, many, learned)
-    ours, ours_training = statistics.median(generated["many"]), statistics.median(trained["many"])
+    ours = statistics.median(generated["many"])
+    ours_training = statistics.median(trained["many"]) if trained else math.nan
     return EngineBench(
         model=name,
         device=torch.cuda.get_device_name() if where.type == "cuda" else f"CPU, {torch.get_num_threads()} threads",
         workload=workload,
         generate_8_over_1=_ratio(generated["many"], generated["one"]),
-        train_8_over_1=_ratio(trained["many"], trained["one"]),
-        step_8_over_1=_ratio(
-            [a + b for a, b in zip(generated["many"], trained["many"], strict=True)],
-            [a + b for a, b in zip(generated["one"], trained["one"], strict=True)],
-        ),
+        train_8_over_1=_ratio(trained["many"], trained["one"]) if trained else None,
+        step_8_over_1=_ratio(_sums(generated["many"], trained["many"]), _sums(generated["one"], trained["one"])) if trained else None,
         generate_over_base=_ratio(generated["bare"], generated["many"]),
         peft_generate_over_ours=None if peft_generated is None else round(peft_generated / ours, 3),
         peft_train_over_ours=None if peft_trained is None else round(peft_trained / ours_training, 3),
         tokens_per_s=round(tokens / ours, 1),
-        train_tokens_per_s=round(stats.tokens / ours_training, 1),
+        train_tokens_per_s=round(stats.tokens / ours_training, 1) if stats else None,
         idle_frac=round(idle, 4),
-        padding_frac=round(stats.padding_frac, 4),
-        shared_frac=round(stats.shared_frac, 4),
-        logprob_gap=max(member.logprob_gap for member in stats.members.values()),
+        padding_frac=round(stats.padding_frac, 4) if stats else None,
+        shared_frac=round(stats.shared_frac, 4) if stats else None,
+        logprob_gap=max(member.logprob_gap for member in stats.members.values()) if stats else None,
         peak_gb=None if peak is None else round(peak, 2),
     )
+
+
+def _trained(
+    engine: TorchEngine, learned: list[TrainRow], workload: Workload, where: torch.device, say: Say
+) -> tuple[dict[str, list[float]], TrainStats]:
+    """Seconds of training on the same rows, by all members and by one."""
+    by_one = [TrainRow(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned]
+    settings = TrainSettings(learning_rate=1e-6)
+    stats = engine.train(learned, settings)
+    say(f"train: {sum(len(row.completion) for row in learned)} tokens")
+    return _rounds(workload.rounds, where, many=lambda: engine.train(learned, settings), one=lambda: engine.train(by_one, settings)), stats
+
+
+def _sums(some: list[float], others: list[float]) -> list[float]:
+    return [a + b for a, b in zip(some, others, strict=True)]
 
 
 def _base(name: str, where: torch.device) -> Base:
