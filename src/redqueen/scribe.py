@@ -51,7 +51,8 @@ class ModelScribe:
 
     def write(self, asks: Sequence[Ask], temperature: float, receive: Receive = lambda some: None) -> list[Written]:
         found: list[Written | None] = [None] * len(asks)
-        prompts = [tuple(self.base.encode(ask.prompt)) for ask in asks]
+        encoded = {prompt: tuple(self.base.encode(prompt)) for prompt in dict.fromkeys(ask.prompt for ask in asks)}  # many ask the same
+        prompts = [encoded[ask.prompt] for ask in asks]
         fitting = [number for number, prompt in enumerate(prompts) if len(prompt) < self.context]
         for number in set(range(len(asks))) - set(fitting):  # no room for a single token: an empty text, which nobody can read
             found[number] = Written("", Writing(prompts[number], (), (), "length"))
