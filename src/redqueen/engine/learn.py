@@ -7,9 +7,12 @@ loss is normalised by its own tokens and its gradient clipped by its own norm, s
 import math
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
@@ -29,11 +32,13 @@ class Sheaf:
 
     slot: int
     prompt: tuple[int, ...]
+    size: int
+    """Tokens of all of it."""
     rows: list[TrainRow] = field(default_factory=list)
 
-    @property
-    def size(self) -> int:
-        return len(self.prompt) + sum(len(row.completion) for row in self.rows)
+    def add(self, row: TrainRow) -> None:
+        self.rows.append(row)
+        self.size += len(row.completion)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,10 @@ def train(
     sums = _Sums(optimizer.population.slots, device)
     computed = padded = 0
     for part in _dealt(useful, settings.optimizer_steps):
-        tokens = torch.zeros(optimizer.population.slots, device=device)
+        written = [0.0] * optimizer.population.slots
         for row in part:
-            tokens[row.slot] += len(row.completion)
+            written[row.slot] += len(row.completion)
+        tokens = torch.tensor(written, device=device)
         optimizer.zero_grad()
         for batch in _batches(part, tokens_in_flight, share, device):
             routing = forward.routing(batch.slots)
@@ -219,57 +225,59 @@ def _sequences(rows: Sequence[TrainRow], most: int, share: bool) -> list[Sheaf]:
         key = row.slot, row.prompt
         sequence = open_.get(key) if share else None
         if sequence is None or sequence.size + len(row.completion) > max(most, 1):
-            sequence = open_[key] = Sheaf(row.slot, row.prompt)
+            sequence = open_[key] = Sheaf(row.slot, row.prompt, len(row.prompt))
             found.append(sequence)
-        sequence.rows.append(row)
+        sequence.add(row)
     return found
 
 
 def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
+    """A token's place follows from the piece it is of: a prompt, or a completion. No token is touched one by one."""
     length = -(-max(sequence.size for sequence in sequences) // 8) * 8  # attention kernels want multiples of eight
-    count = len(sequences)
-    ids = torch.zeros(count, length, dtype=torch.long)
-    positions = torch.arange(length).repeat(count, 1)
-    segment = torch.full((count, length), -1, dtype=torch.long)
+    rows = [row for sequence in sequences for row in sequence.rows]
+    pieces = [piece for sequence in sequences for piece in (sequence.prompt, *(row.completion for row in sequence.rows))]
+    sizes = np.array([len(piece) for piece in pieces])
+    turns = np.array([turn for sequence in sequences for turn in range(len(sequence.rows) + 1)])
+    numbers = np.cumsum(turns == 0) - 1
+    prompts = np.array([len(sequence.prompt) for sequence in sequences])[numbers]
+    ends = np.cumsum(sizes)
+    inside = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
+    firsts = numbers * length + (ends - sizes) - (ends - sizes)[turns == 0][numbers]
+    places = np.repeat(firsts, sizes) + inside
+    tokens = _flat(pieces, np.int64)
+    ids = np.zeros(len(sequences) * length, dtype=np.int64)
+    ids[places] = tokens
+    positions = np.tile(np.arange(length), len(sequences))
+    positions[places] = inside + np.repeat(np.where(turns == 0, 0, prompts), sizes)
+    segments = np.full(len(sequences) * length, -1)
     """0 for the prompt, then the number of the completion; -1 for padding."""
-    where: list[int] = []
-    targets: list[int] = []
-    members: list[int] = []
-    advantages: list[float] = []
-    sampled: list[float] = []
-    temperatures: list[float] = []
-    for number, sequence in enumerate(sequences):
-        prompt = len(sequence.prompt)
-        ids[number, :prompt] = torch.tensor(sequence.prompt)
-        segment[number, :prompt] = 0
-        start = prompt
-        for turn, row in enumerate(sequence.rows, 1):
-            size = len(row.completion)
-            ids[number, start : start + size] = torch.tensor(row.completion)
-            positions[number, start : start + size] = torch.arange(prompt, prompt + size)
-            segment[number, start : start + size] = turn
-            # the prompt's last token foretells the first one of every completion
-            where += [number * length + place for place in (prompt - 1, *range(start, start + size - 1))]
-            targets += row.completion
-            members += [row.slot] * size
-            advantages += _advantages(row)
-            sampled += row.logprobs or [math.nan] * size
-            temperatures += [row.temperature or 1.0] * size
-            start += size
-    shared = any(len(sequence.rows) > 1 for sequence in sequences)
+    segments[places] = np.repeat(turns, sizes)
+    learned = np.repeat(turns, sizes) > 0
+    # the prompt's last token foretells the first one of every completion
+    before = np.where(inside == 0, np.repeat(numbers * length + prompts, sizes), places) - 1
+    written = sizes[turns > 0]
+
+    def on_device(values: Any) -> Tensor:
+        return torch.from_numpy(values).to(device)
+
+    segment = on_device(segments.reshape(len(sequences), length))
     return Batch(
         slots=[sequence.slot for sequence in sequences],
-        ids=ids.to(device),
-        positions=positions.to(device),
-        mask=_mask(segment.to(device)) if shared else None,
-        where=torch.tensor(where, device=device),
-        targets=torch.tensor(targets, device=device),
-        members=torch.tensor(members, device=device),
-        advantages=torch.tensor(advantages, device=device),
-        sampled=torch.tensor(sampled, device=device),
-        temperatures=torch.tensor(temperatures, device=device),
-        real=sum(sequence.size for sequence in sequences),
+        ids=on_device(ids.reshape(len(sequences), length)),
+        positions=on_device(positions.reshape(len(sequences), length)),
+        mask=_mask(segment) if turns.max() > 1 else None,
+        where=on_device(before[learned]),
+        targets=on_device(tokens[learned]),
+        members=on_device(np.repeat([row.slot for row in rows], written)),
+        advantages=on_device(_flat((_advantages(row) for row in rows), np.float32)),
+        sampled=on_device(_flat((row.logprobs or [math.nan] * len(row.completion) for row in rows), np.float32)),
+        temperatures=on_device(np.repeat(np.array([row.temperature or 1.0 for row in rows], dtype=np.float32), written)),
+        real=int(ends[-1]),
     )
+
+
+def _flat(values: Iterable[Iterable[float]], kind: Any) -> Any:
+    return np.fromiter(chain.from_iterable(values), kind)
 
 
 def _mask(segment: Tensor) -> Tensor:
