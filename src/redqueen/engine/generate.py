@@ -230,12 +230,17 @@ class Generator:
         return harvest
 
     def _cut(self, lanes: NDArray[np.int64], written: NDArray[np.int64]) -> dict[int, int]:
-        """Lanes whose row has written one of the texts that end it, and after how many tokens."""
-        tokens = self.lanes.out_tokens[self._put(lanes), : int(written[lanes].max(initial=1))].tolist()
+        """Lanes whose row has written one of the texts that end it, and after how many tokens. Only what is new can have ended one."""
+        texts = self.sampling.stop_texts
+        reach = self.chunk + 1 + max(map(len, texts))
+        places = np.maximum(written[lanes][:, None] - reach + np.arange(reach), 0)
+        tails = self.lanes.out_tokens[self._put(lanes)[:, None], self._put(places)].tolist()
         found = {}
-        for lane, row_tokens in zip(lanes.tolist(), tokens, strict=True):
-            if (cut := self.forward.cut(row_tokens[: written[lane]], self.sampling.stop_texts)) is not None:
-                found[lane] = cut
+        for lane, tail in zip(lanes.tolist(), tails, strict=True):
+            count = int(written[lane])
+            if any(text in self.forward.base.decode(tail[-min(count, reach) :]) for text in texts):
+                cut = self.forward.cut(self.lanes.out_tokens[lane, :count].tolist(), texts)
+                found.update({lane: cut} if cut is not None else {})
         return found
 
     def _fetch(self, values: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a GPU."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -17,6 +18,16 @@ from redqueen.engine.optimizer import PopulationAdamW
 from redqueen.errors import ConfigError
 from redqueen.model.base import Base
 from redqueen.model.population import Adapter, Population
+
+
+@contextmanager
+def _memory(setting: str) -> Iterator[None]:
+    """Within: where the GPU's memory ends, the error says which setting to lower."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        used = torch.cuda.max_memory_allocated() / 1e9
+        raise ConfigError(f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use). Lower {setting}.") from error
 
 
 class TorchEngine:
@@ -50,7 +61,7 @@ class TorchEngine:
         self._check_slots(row.slot for row in rows)
         self._check_fits(rows)
         config = self.config
-        with torch.inference_mode():
+        with _memory("engine.rows_in_flight or engine.prefill_tokens"), torch.inference_mode():
             generator = Generator(
                 self.forward, self.decoders, rows, sampling, config.rows_in_flight, config.steps_between_looks, config.prefill_tokens
             )
@@ -62,7 +73,8 @@ class TorchEngine:
         if self.optimizer is None:
             raise ConfigError("this engine has no members to train: make it with slots")
         self._check_slots(row.slot for row in rows)
-        return train(self.forward, self.optimizer, rows, settings, self.config.train_tokens, self.config.share_prompts)
+        with _memory("engine.train_tokens, or set engine.gradient_checkpointing"):
+            return train(self.forward, self.optimizer, rows, settings, self.config.train_tokens, self.config.share_prompts)
 
     def read(self, slot: int) -> Adapter:
         return self._members().read(slot)
