@@ -44,6 +44,7 @@ SHARED = ("steps", "base", "device", "dtype", "engine", "tasks", "verify", "ledg
 def assemble(stack: ExitStack, arms: Sequence[Arm], place: Callable[[], Path]) -> Run:
     """A new run, in a folder that is asked for last: where something is wrong, none is made."""
     _check_shared(arms)
+    _check_measured(arms[0][1])
     run_parts = Parts(stack, [config for _, config in arms])
     worlds = _worlds(arms, run_parts)
     rows = [{"world": world.number, "arm": world.arm, "seed": world.seed, "config": world.config.model_dump_json()} for world in worlds]
@@ -57,6 +58,7 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
     """A run that is there, to be restored from its checkpoint; with `steps`, to go further than it was to go."""
     arms = arms_of(folder)
     config = arms[0][1]
+    _check_measured(config)
     if steps is not None and steps != config.steps:
         _check_further(folder, steps)
         arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
@@ -82,6 +84,14 @@ def _note_changes(then: Mapping[str, str], now: Mapping[str, str]) -> None:
         note(f"since this run began: {'; '.join(changed)}. It goes on, but its records may not be those that it would have had.")
 
 
+def _check_measured(config: Config) -> None:
+    """A wrong name of a suite, or data that is not there, is said now, not at the end."""
+    from redqueen.evaluate.members import exam_of
+
+    if config.evaluate.suite:
+        exam_of(config.evaluate, config.tasks.load_pack())
+
+
 def _check_further(folder: Path, steps: int) -> None:
     with closing(reader(folder)) as connection:
         done = last_step(connection)
@@ -103,11 +113,7 @@ class Parts:
 
     def __init__(self, stack: ExitStack, configs: Sequence[Config]) -> None:
         self.stack, config = stack, configs[0]
-        from redqueen.pawn.heldout import load_suite
-
         self.kinds = config.tasks.load_kinds()
-        if config.evaluate.suite:
-            load_suite(config.evaluate.suite)  # a wrong name is said now, not at the end
         self.sources = [load_source(one.fixed, one.tasks.kinds) if one.is_fixed else None for one in configs]
         warn_if_unsafe(config.sandbox.unsafe)
         from redqueen.engine.torch_engine import TorchEngine

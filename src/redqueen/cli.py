@@ -231,17 +231,25 @@ def verify(
 
 @app.command("eval")
 def evaluate(
-    target: Annotated[str, typer.Argument(help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter folder, or `gold`.")],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter folder, the folder of a run (all members at once), "
+            "a member of it (RUN/S2), or `gold`."
+        ),
+    ],
     suite: Annotated[
         list[str] | None,
         typer.Option(help="heldout, heldout-quick, proposals, a benchmark (humaneval+, gsm8k, ...), or code, math, all; may be repeated."),
     ] = None,
+    member: Annotated[list[str] | None, typer.Option(help="Of a run: only this member, or `students`, or `teachers`; may be repeated.")] = None,
+    world: Annotated[int | None, typer.Option(min=0, help="Of a run with several worlds: only this one.")] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of benchmark files; by default REDQUEEN_DATA, else the hub.")] = None,
     samples: Annotated[int, typer.Option(min=1, help="Replies to each item; more than one gives pass@k.")] = 1,
     temperature: Annotated[float | None, typer.Option(min=0, help="By default 0 (greedy), or 0.8 with several samples.")] = None,
     pack: Annotated[str | None, typer.Option(help="Prompt pack of Pawn's suites: chat or compact. By default what the base understands.")] = None,
     style: Annotated[Literal["chat", "base"] | None, typer.Option(help="Prompts of benchmarks; by default chat where there is a template.")] = None,
-    base: Annotated[str | None, typer.Option(help="The base of an adapter, where its own config does not lead to it.")] = None,
+    base: Annotated[str | None, typer.Option(help="The base of an adapter or a run, where its own config does not lead to it.")] = None,
     device: Device = "auto",
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32.")
@@ -253,7 +261,10 @@ def evaluate(
     wrong: Annotated[bool, typer.Option("--wrong", help="With `gold`: answers that are known to be wrong instead.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Score a base or an adapter on suites, with confidence intervals. `eval gold` grades the benchmarks' own answers: they must all be right."""
+    """Score a base, an adapter, or the members of a run on suites, with confidence intervals. What is measured of a run goes into its ledger.
+
+    `eval gold` grades the benchmarks' own answers: they must all be right.
+    """
     from redqueen.commands import evaluate, gold
     from redqueen.commands.benchmarks import BenchmarkOptions
 
@@ -262,7 +273,7 @@ def evaluate(
         raise typer.Exit(0 if gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out) else 1)
     journal = out.with_suffix(".attempts.jsonl") if out else None
     benchmarks = BenchmarkOptions(data, samples, temperature, limit, max_tokens, style, journal)
-    options = evaluate.EvalOptions(pack, device, dtype, limit, max_tokens, unsafe, as_json, base, out, benchmarks)
+    options = evaluate.EvalOptions(pack, device, dtype, limit, max_tokens, unsafe, as_json, base, out, tuple(member or ()), world, benchmarks)
     evaluate.run(target, suite or ["heldout"], options)
 
 
@@ -342,8 +353,10 @@ def bench_engine(
     longest: Annotated[int, typer.Option(min=8, help="Most tokens of a completion; most are far shorter.")] = 96,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 8,
     rows_in_flight: Annotated[int, typer.Option(min=1, help="Rows that are sampled side by side.")] = 256,
+    prefill_tokens: Annotated[int, typer.Option(min=1, help="Prompt tokens that go through the model together.")] = 16_384,
     train_tokens: Annotated[int, typer.Option(min=1, help="Tokens that are trained on together.")] = 8192,
     rounds: Annotated[int, typer.Option(min=1, help="Times each way is measured.")] = 3,
+    train: Annotated[bool, typer.Option("--train/--no-train", help="Measure training, too.")] = True,
     peft: Annotated[bool, typer.Option("--peft/--no-peft", help="Compare with PEFT, too.")] = True,
     as_json: Json = False,
 ) -> None:
@@ -352,8 +365,8 @@ def bench_engine(
     from redqueen.engine.bench import Workload
     from redqueen.engine.config import EngineConfig
 
-    config = EngineConfig(rank=rank, alpha=2 * rank, rows_in_flight=rows_in_flight, train_tokens=train_tokens)
-    run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, rounds), config, peft, as_json)
+    config = EngineConfig(rank=rank, alpha=2 * rank, rows_in_flight=rows_in_flight, prefill_tokens=prefill_tokens, train_tokens=train_tokens)
+    run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, rounds, train), config, peft, as_json)
 
 
 @bench_app.command("evolve")

@@ -68,9 +68,13 @@ class LedgerConfig(Section):
 
 class EvaluateConfig(Section):
     suite: str = "heldout-quick"
-    """Measured for the base and the students; an empty text measures nothing."""
+    """Measured for the base and the students: heldout, heldout-quick or a benchmark, such as cruxeval-o; an empty text measures nothing."""
     every: int = Field(default=0, ge=0)
     """Steps between two measurements; 0 measures only at the end."""
+    data: str = ""
+    """Folder of benchmark files; empty: REDQUEEN_DATA, else the hub."""
+    limit: int = Field(default=0, ge=0)
+    """Only so many items: of a benchmark the first, else spread over the suite; 0: all."""
 
 
 class Config(Section):

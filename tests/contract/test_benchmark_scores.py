@@ -69,7 +69,14 @@ def test_an_adapter_is_compared_with_its_base_item_by_item(data: Path, adapter: 
     assert row["against_base"] == {"difference": 0.0, "interval": [0.0, 0.0], "better": 0, "worse": 0, "p": 1.0}
     assert row["base"]["accuracy"] == row["accuracy"]
     with pytest.raises(ConfigError, match="takes a base"):
-        run(str(adapter), ["heldout"], EvalOptions(device="cpu"))
+        run(str(adapter), ["proposals"], EvalOptions(device="cpu"))
+
+
+def test_an_adapter_is_asked_what_pawn_is_asked(data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(str(adapter), ["heldout-quick"], options(data, tmp_path / "out.json"))
+    row = json.loads(capsys.readouterr().out)["suites"]["heldout-quick"]
+    assert row["n"] == 24 and row["against_base"]["better"] == row["against_base"]["worse"] == 0
+    assert row["prompt_version"].startswith("compact-")
 
 
 def test_an_adapter_whose_base_is_gone_says_how_to_name_it(adapter: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""`redqueen eval TARGET` on benchmark suites: attempts, figures, and a table of them."""
+"""`redqueen eval TARGET` on benchmarks, and on any suite where TARGET has members: attempts, figures, and tables of them."""
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from redqueen.errors import ConfigError
-from redqueen.evaluate.attempts import Journal, Setting, attempt, figures
-from redqueen.evaluate.data import read_rows
-from redqueen.evaluate.suite import Item, Judges, Style, Suite
-from redqueen.evaluate.suites import BENCHMARKS
+from redqueen.evaluate.attempts import Attempted, Journal, Setting, attempt
+from redqueen.evaluate.figures import Figures, figures, population_figures
+from redqueen.evaluate.members import Exam
+from redqueen.evaluate.suite import Judges, Style, Suite
 from redqueen.terminal import notes, progress
 
 if TYPE_CHECKING:
@@ -40,33 +41,41 @@ class BenchmarkOptions:
             )
 
 
-def load_items(names: list[str], data: Path | None, limit: int | None) -> dict[str, list[Item]]:
-    """The items of every suite, before anything large is loaded: missing data is found at once."""
-    return {name: BENCHMARKS[name].items(read_rows(name, BENCHMARKS[name].source, data))[:limit] for name in names}
+Finished = Callable[[Exam, Setting, list[Attempted]], None]
+"""Told of each suite that is done."""
 
 
-def score(items: dict[str, list[Item]], target: "Target", judges: Judges, options: BenchmarkOptions) -> dict[str, dict[str, Any]]:
+def score(exams: Sequence[Exam], target: "Target", judges: Judges, options: BenchmarkOptions, finished: Finished) -> dict[str, Figures]:
     """The figures of each suite."""
     found = {}
-    for name, chosen in items.items():
-        suite, started = BENCHMARKS[name], time.monotonic()
+    for exam in exams:
+        suite, started = exam.suite, time.monotonic()
         setting = _setting(suite, target, options)
         with progress() as bar:
-            total = len(chosen) * len(setting.members) * setting.samples
-            done = partial(bar.advance, bar.add_task(name, total=total))
-            attempts = attempt(suite, chosen, setting, target, judges, Journal(options.journal), done)
-        found[name] = figures(setting, attempts, suite.note)
-        notes.print(f"{name}: {total} replies in {time.monotonic() - started:.0f} s" + (f" ({suite.note})" if suite.note else ""), soft_wrap=True)
+            total = len(exam.items) * len(setting.members) * setting.samples
+            done = partial(bar.advance, bar.add_task(suite.name, total=total))
+            attempts = attempt(suite, exam.items, setting, target, judges, Journal(options.journal), done)
+        if target.is_population:
+            assert target.chosen is not None
+            found[suite.name] = population_figures(setting, attempts, target.chosen.populations, suite.note)
+        else:
+            found[suite.name] = figures(setting, attempts, suite.note)
+        said = f"{suite.name}: {total} replies in {time.monotonic() - started:.0f} s" + (f" ({suite.note})" if suite.note else "")
+        notes.print(said, soft_wrap=True)
+        finished(exam, setting, attempts)
     return found
 
 
 def _setting(suite: Suite, target: "Target", options: BenchmarkOptions) -> Setting:
+    from redqueen.evaluate.target import style_of
+
     temperature = options.temperature if options.temperature is not None else 0.0 if options.samples == 1 else 0.8
-    style = options.style or target.style
-    return Setting(suite.name, suite.prompt_version, style, options.samples, temperature, options.max_tokens or suite.max_tokens, target.members)
+    style = options.style or style_of(target.base)
+    max_tokens = options.max_tokens or suite.max_tokens
+    return Setting(suite.name, suite.prompt_version, style, options.samples, temperature, max_tokens, target.members, target.of)
 
 
-def table(found: dict[str, dict[str, Any]], title: str) -> Table:
+def table(found: dict[str, Figures], title: str) -> Table:
     result = Table(title=title, title_justify="left")
     compared = any("against_base" in row for row in found.values())
     best = max((int(k) for row in found.values() for k in row.get("pass_at", {})), default=0)
@@ -85,6 +94,38 @@ def _share(row: dict[str, Any]) -> str:
 
 
 def _compared(row: dict[str, Any]) -> list[str]:
-    against = row["against_base"]
-    low, high = against["interval"]
-    return [_share(row["base"]), f"{100 * against['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})", f"{against['p']:.3f}"]
+    return [_share(row["base"]), *_against(row["against_base"])]
+
+
+def _against(found: dict[str, Any]) -> list[str]:
+    low, high = found["interval"]
+    return [f"{100 * found['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})", f"{found['p']:.3f}"]
+
+
+def population_table(suite: str, row: Figures, shown: Sequence[str]) -> Table:
+    """A row for the base, for each member that is shown, and for what each population does together."""
+    best = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
+    drawn = "greedy" if not row["temperature"] else f"{row['samples']} at temperature {row['temperature']:g}"
+    result = Table(title=f"{suite}: {row['n']} items, {drawn}", title_justify="left")
+    for name in ["", "% right (95 %)"] + ([f"% pass@{best}"] if best else []) + ["against base (95 %)", "p", "cut off"]:
+        result.add_column(name, justify="right" if name else "left")
+    _add(result, "base", row["base"], best)
+    for name in shown:
+        _add(result, name, row["members"][name], best)
+    for one in row["populations"]:
+        result.add_section()
+        where = f" of {one['arm']} ({one['world']})" if len(row["populations"]) > 1 else ""
+        _add(result, f"mean of {len(one['members'])} members{where}", one["mean"], best)
+        if "majority_vote" in one:
+            partly = f", {one['majority_vote']['n']} items" if one["majority_vote"]["n"] < row["n"] else ""
+            _add(result, f"majority vote{where}{partly}", one["majority_vote"], best)
+        _add(result, f"best of members{where}", one["best_of_members"], best)
+        if "base_as_often" in one["best_of_members"]:
+            _add(result, f"best of {len(one['members'])} tries of the base", one["best_of_members"]["base_as_often"], best)
+    return result
+
+
+def _add(result: Table, name: str, row: Figures, best: int) -> None:
+    several = [f"{100 * row['pass_at'][str(best)]:.1f}" if "pass_at" in row else ""] if best else []
+    against = _against(row["against_base"]) if "against_base" in row else ["", ""]
+    result.add_row(name, _share(row), *several, *against, str(row.get("truncated", "")))

@@ -1,8 +1,12 @@
-"""`redqueen eval`: a base or an adapter on suites, as a table or as JSON. What loads torch is imported once all names are known to be right."""
+"""`redqueen eval`: a base, an adapter or members of a run on suites, as tables or as JSON.
+
+What loads torch is imported once all names are known to be right.
+"""
 
 import json
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,10 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.commands.benchmarks import BenchmarkOptions, load_items, score, table
+from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_table, score, table
 from redqueen.errors import ConfigError
+from redqueen.evaluate.attempts import Attempted, Setting
+from redqueen.evaluate.chosen import Chosen, choose_members
+from redqueen.evaluate.heldout import HeldOut
 from redqueen.evaluate.intervals import Accuracy
+from redqueen.evaluate.kept import keep, kept_rows
 from redqueen.evaluate.maths_judge import MathsJudge
+from redqueen.evaluate.members import Exam, benchmark_exam
 from redqueen.evaluate.suite import Judges
 from redqueen.evaluate.suites import BENCHMARKS, expand
 from redqueen.jsonl import open_output
@@ -22,10 +31,11 @@ from redqueen.sandbox import Sandbox
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.tasks.prompts import PromptPack, load_pack
-from redqueen.terminal import notes, progress, warn_if_unsafe
+from redqueen.terminal import note, notes, progress, warn_if_unsafe
 
 if TYPE_CHECKING:
     from redqueen.evaluate.proposals import Proposed
+    from redqueen.evaluate.target import Target
     from redqueen.model.base import Base
 
 SUITES = ("heldout", "heldout-quick", "proposals")
@@ -49,6 +59,10 @@ class EvalOptions:
     """Of an adapter, where its own config does not lead to it."""
     out: Path | None = None
     """File for the JSON; the attempts go beside it, and a second call takes them up."""
+    members: tuple[str, ...] = ()
+    """Of a run: ids, `students` or `teachers`; none: all that live."""
+    world: int | None = None
+    """Of a run; None: all."""
     benchmarks: BenchmarkOptions = field(default_factory=BenchmarkOptions)
 
 
@@ -64,31 +78,95 @@ class _Done:
 def run(source: str, suites: list[str], options: EvalOptions) -> None:
     names = expand(suites, SUITES)
     pack = load_pack(options.pack) if options.pack else None
-    items = load_items([name for name in names if name in BENCHMARKS], options.benchmarks.data, options.limit)
+    exams = [benchmark_exam(name, options.benchmarks.data, options.limit) for name in names if name in BENCHMARKS]
     if options.out is not None and not options.out.parent.is_dir():
         raise ConfigError(f"--out {options.out}: there is no folder {options.out.parent}")
-    from redqueen.evaluate.target import is_adapter, load_target
+    chosen = choose_members(source, options.members, options.world)
+    from redqueen.evaluate.target import is_adapter, load_members, load_target
 
     own = [name for name in names if name in SUITES]
-    if own and is_adapter(source):
-        raise ConfigError(f"the suite '{own[0]}' takes a base; an adapter can be evaluated on benchmarks ({', '.join(list(BENCHMARKS)[:4])}, ...)")
-    target = load_target(source, options.base, options.device, options.dtype)
+    has_members = chosen is not None or is_adapter(source)
+    if has_members and "proposals" in own:
+        raise ConfigError("the suite 'proposals' takes a base")
+    options = _with_journal(chosen, options)
+    target = (
+        load_members(chosen, options.base, options.device, options.dtype)
+        if chosen
+        else load_target(source, options.base, options.device, options.dtype)
+    )
     base = target.base
     notes.print(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}".replace("torch.", ""))
+    if chosen:
+        notes.print(f"{len(chosen.candidates)} members of {chosen.folder} after step {chosen.step}, and the base", soft_wrap=True, markup=False)
+    pack = pack or (chosen.config.tasks.load_pack(base.pack) if chosen else load_pack(base.pack))
     warn_if_unsafe(options.unsafe)
+    if has_members:
+        held_out = [HeldOut(name, pack, options.max_tokens) for name in own]
+        exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *exams]
     results: dict[str, Any] = {}
+    not_kept: list[str] = []
     with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
-        for suite in own:
-            started = time.monotonic()
-            done = (_propose if suite == "proposals" else _solve)(suite, base, pack or load_pack(base.pack), sandbox, options)
-            notes.print(f"{suite}: {done.said} in {time.monotonic() - started:.0f} s", soft_wrap=True)
-            results[suite] = done.figures
-            if not options.as_json:
-                Console().print(done.table)
-        found = score(items, target, Judges(sandbox, maths), options.benchmarks)
+        for suite in own if not has_members else []:
+            results[suite] = _of_base(suite, base, pack, sandbox, options)
+        found = score(exams, target, Judges(sandbox, maths), options.benchmarks, _finished(chosen, not_kept))
     if found and not options.as_json:
-        Console().print(table(found, f"{target.members[0]}: {'greedy' if options.benchmarks.samples == 1 else 'sampled'}"))
-    _hand_over({"base": base.name, "target": target.members[0], "suites": results | found}, options)
+        _show(found, target)
+    where = {"run": str(chosen.folder), "step": chosen.step} if chosen else {}
+    _hand_over({"base": base.name, "target": target.name, **where, "suites": results | found}, _with_out(chosen, not_kept, options))
+
+
+def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
+    """The attempts at a run's members are kept in the run's folder, unless --out names another place."""
+    if chosen is None or options.benchmarks.journal is not None:
+        return options
+    folder = chosen.folder / "evals"
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be made ({error.strerror}): name a place for the results with --out") from error
+    return replace(options, benchmarks=replace(options.benchmarks, journal=folder / "attempts.jsonl"))
+
+
+def _finished(chosen: Chosen | None, not_kept: list[str]) -> Finished:
+    """What is measured of a run goes into its ledger, suite by suite; why not, where that cannot be, into `not_kept`."""
+
+    def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
+        if chosen is None:
+            return
+        if why := keep(chosen, kept_rows(chosen, setting, exam.items, attempts)):
+            not_kept.append(exam.suite.name)
+            note(f"{exam.suite.name} is not in the ledger of the run: {why}")
+
+    return finished
+
+
+def _with_out(chosen: Chosen | None, not_kept: Sequence[str], options: EvalOptions) -> EvalOptions:
+    """What could not go into the ledger is not lost: it is in a file beside it."""
+    if chosen is None or not not_kept or options.out is not None:
+        return options
+    out = chosen.folder / "evals" / f"step-{chosen.step:06d}-{'-'.join(not_kept)}.json"
+    note(f"the figures are in {out}")
+    return replace(options, out=out)
+
+
+def _show(found: dict[str, Any], target: "Target") -> None:
+    if not target.is_population:
+        drawn = "greedy" if not next(iter(found.values()))["temperature"] else "sampled"
+        Console().print(table(found, f"{target.name}: {drawn}"))
+        return
+    assert target.chosen is not None
+    shown = [one.name for one in target.chosen.candidates] if len(target.chosen.worlds) == 1 else []
+    for suite, row in found.items():
+        Console().print(population_table(suite, row, shown))
+
+
+def _of_base(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> dict[str, Any]:
+    started = time.monotonic()
+    done = (_propose if suite == "proposals" else _solve)(suite, base, pack, sandbox, options)
+    notes.print(f"{suite}: {done.said} in {time.monotonic() - started:.0f} s", soft_wrap=True)
+    if not options.as_json:
+        Console().print(done.table)
+    return done.figures
 
 
 def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:

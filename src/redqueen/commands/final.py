@@ -25,10 +25,15 @@ def show_final(run: Run, folder: Path, verdicts: "dict[int, Verdicts]", steps_s:
     console.print(f"compare two runs of the same settings: redqueen digest {folder}", markup=False)
 
 
+def shown_as(suite: str) -> str:
+    """What the figures of a suite are called in the table of members and between steps."""
+    return suite if suite and not suite.startswith("heldout") else "held-out"
+
+
 def _one_world(console: Console, world: World, verdicts: "Verdicts", suite: str) -> None:
     base = verdicts.get("base")
     table = Table(title="members", title_justify="left")
-    for column in ("member", "role", "rating", "±", "lower bound", "held-out"):
+    for column in ("member", "role", "rating", "±", "lower bound", shown_as(suite)):
         table.add_column(column, justify="left" if column in ("member", "role") else "right")
     for member in sorted(world.members, key=lambda member: (member.role, -member.rating.bound)):
         right = verdicts.get(member.id)

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.commands.benchmarks import load_items
 from redqueen.evaluate.gold import GoldResult, grade_gold, grade_wrong
 from redqueen.evaluate.maths_judge import MathsJudge
+from redqueen.evaluate.members import benchmark_exam
 from redqueen.evaluate.suite import Judges
 from redqueen.evaluate.suites import BENCHMARKS, expand
 from redqueen.jsonl import open_output
@@ -21,7 +21,7 @@ from redqueen.terminal import notes, progress, warn_if_unsafe
 
 def run(suites: list[str], data: Path | None, limit: int | None, wrong: bool, unsafe: bool, as_json: bool, out: Path | None) -> bool:
     """Grade what is known to be right, or wrong; the answer is whether the grader said so every time."""
-    items = load_items(expand(suites), data, limit)
+    items = {name: benchmark_exam(name, data, limit).items for name in expand(suites)}
     warn_if_unsafe(unsafe)
     found: dict[str, GoldResult] = {}
     grade = grade_wrong if wrong else grade_gold

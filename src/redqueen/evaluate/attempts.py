@@ -1,15 +1,18 @@
-"""Attempts at benchmark items: sampled in batches, graded, and written down one by one, so that a kill loses a batch at most."""
+"""Attempts at the items of a suite: all of them in one call, graded beside the writing, and written down as they come.
+
+A kill loses what was not yet graded, and no more: a second call takes up the rest.
+"""
 
 import json
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from redqueen.errors import DataError
-from redqueen.evaluate.intervals import Accuracy, mean_interval, paired, pass_at_k
 from redqueen.evaluate.suite import Item, Judges, Style, Suite
+from redqueen.overlap import Overlap
 from redqueen.tasks.prompts import Prompt
 
 
@@ -24,7 +27,9 @@ class Setting:
     temperature: float
     max_tokens: int
     members: tuple[str, ...]
-    """Who attempts, by name: a base alone, or an adapter and its base."""
+    """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base."""
+    of: str = ""
+    """The run and the step at which the members were as they are; empty: no run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +44,8 @@ class Attempted:
     reason: str
     truncated: bool
     """It ended at the token limit."""
+    ballot: str | None
+    """The answer as a vote; empty: there is none. None: answers to this item cannot be compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +58,20 @@ class Question:
     stream: tuple[str | int, ...]
 
 
+Reply = tuple[str, bool]
+"""What was written, and whether it was cut off at the limit."""
+
+
 class Respondent(Protocol):
     """Who is asked: a base, or members on one."""
 
-    @property
-    def batch(self) -> int:
-        """Questions that are best asked together."""
+    def reply(self, questions: Sequence[Question], temperature: float, receive: Callable[[int, Reply], None]) -> None:
+        """All questions in one call; `receive` gets each reply with the number of its question, as soon as it is there."""
         ...
 
-    def replies(self, questions: Sequence[Question], temperature: float) -> list[tuple[str, bool]]:
-        """Each reply, and whether it was cut off at the limit."""
-        ...
+
+Wanted = tuple[Item, int, int]
+"""An item, a member by its number, and a sample."""
 
 
 def attempt(
@@ -69,27 +79,48 @@ def attempt(
 ) -> list[Attempted]:
     """Every member's attempts at every item; those in the journal are taken from it."""
     before = {(one.item, one.member, one.sample): one for one in journal.read(setting)}
-    wanted = [(item, member, sample) for item in items for member in range(len(setting.members)) for sample in range(setting.samples)]
+    wanted: list[Wanted] = [(item, member, sample) for item in items for member in range(len(setting.members)) for sample in range(setting.samples)]
     keys = [(item.id, setting.members[member], sample) for item, member, sample in wanted]
     done(sum(key in before for key in keys))
     missing = [one for one, key in zip(wanted, keys, strict=True) if key not in before]
-    for start in range(0, len(missing), respondent.batch):
-        for one in _batch(suite, missing[start : start + respondent.batch], setting, respondent, judges):
-            journal.write(setting, one)
-            before[one.item, one.member, one.sample] = one
-            done(1)
+
+    failed: list[Exception] = []
+
+    def grade(some: list[tuple[Wanted, Reply]]) -> list[Attempted]:
+        try:
+            graded = _graded(suite, some, setting, judges)
+            journal.write(setting, graded)
+        except Exception as error:
+            failed.append(error)
+            raise
+        done(len(graded))
+        return graded
+
+    with ThreadPoolExecutor(1, "grading") as thread:
+        grading = Overlap(thread, grade)
+
+        def receive(number: int, reply: Reply) -> None:
+            if failed:  # a full disk, a package that is not there: nothing more need be written
+                raise failed[0]
+            grading.add(number, (missing[number], reply))
+
+        respondent.reply([_question(suite, one, setting) for one in missing], setting.temperature, receive)
+        new, _ = grading.results()
+    before |= {(one.item, one.member, one.sample): one for one in new}
     return [before[key] for key in keys]
 
 
-def _batch(suite: Suite, wanted: Sequence[tuple[Item, int, int]], setting: Setting, respondent: Respondent, judges: Judges) -> Iterator[Attempted]:
-    questions = [
-        Question(suite.prompt(item, setting.style), member, setting.max_tokens, ("benchmark", setting.suite, item.id, sample))
-        for item, member, sample in wanted
+def _question(suite: Suite, wanted: Wanted, setting: Setting) -> Question:
+    item, member, sample = wanted
+    return Question(suite.prompt(item, setting.style), member, item.max_tokens or setting.max_tokens, ("benchmark", setting.suite, item.id, sample))
+
+
+def _graded(suite: Suite, some: Sequence[tuple[Wanted, Reply]], setting: Setting, judges: Judges) -> list[Attempted]:
+    verdicts = suite.grade([item for (item, _, _), _ in some], [text for _, (text, _) in some], setting.style, judges)
+    return [
+        Attempted(item.id, setting.members[member], sample, text, verdict.right, verdict.reason, truncated, suite.ballot(item, text, setting.style))
+        for ((item, member, sample), (text, truncated)), verdict in zip(some, verdicts, strict=True)
     ]
-    replies = respondent.replies(questions, setting.temperature)
-    verdicts = suite.grade([item for item, _, _ in wanted], [text for text, _ in replies], setting.style, judges)
-    for (item, member, sample), (text, truncated), verdict in zip(wanted, replies, verdicts, strict=True):
-        yield Attempted(item.id, setting.members[member], sample, text, verdict.right, verdict.reason, truncated)
 
 
 class Journal:
@@ -105,19 +136,19 @@ class Journal:
         for line in self.path.read_text(encoding="utf-8").split("\n"):
             try:
                 row = json.loads(line)
-            except ValueError:  # a kill in the middle of a line: that attempt is made again
+                if row["setting"] == _as_json(setting):
+                    found.append(Attempted(**row["attempt"]))
+            except (ValueError, KeyError, TypeError):  # a kill in the middle of a line, or another's line: that attempt is made again
                 continue
-            if row.get("setting") == _as_json(setting):
-                found.append(Attempted(**row["attempt"]))
         return found
 
-    def write(self, setting: Setting, attempted: Attempted) -> None:
-        if self.path is None:
+    def write(self, setting: Setting, attempts: Sequence[Attempted]) -> None:
+        if self.path is None or not attempts:
             return
-        line = json.dumps({"setting": _as_json(setting), "attempt": asdict(attempted)})
+        lines = "".join(json.dumps({"setting": _as_json(setting), "attempt": asdict(one)}) + "\n" for one in attempts)
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(("" if file.tell() == 0 or self._ends_whole() else "\n") + line + "\n")
+                file.write(("" if file.tell() == 0 or self._ends_whole() else "\n") + lines)
         except OSError as error:
             raise DataError(f"cannot write {self.path}: {error.strerror}") from error
 
@@ -130,41 +161,3 @@ class Journal:
 
 def _as_json(setting: Setting) -> dict[str, Any]:
     return {**asdict(setting), "members": list(setting.members)}
-
-
-def figures(setting: Setting, attempts: Sequence[Attempted], note: str) -> dict[str, Any]:
-    """The figures of one suite: of its first member, and beside it those of the base where it is another."""
-    first, *others = setting.members
-    found = _of_member(setting, [one for one in attempts if one.member == first])
-    found |= {"prompt_version": setting.prompt_version, "style": setting.style, "max_tokens": setting.max_tokens}
-    found |= {"samples": setting.samples, "temperature": setting.temperature}
-    for other in others:
-        found["base"] = _of_member(setting, [one for one in attempts if one.member == other])
-        found["against_base"] = paired(_scores(setting, attempts, first), _scores(setting, attempts, other)).as_json()
-    return found | ({"note": note} if note else {})
-
-
-def _of_member(setting: Setting, attempts: Sequence[Attempted]) -> dict[str, Any]:
-    right, items = _rights(attempts), len({one.item for one in attempts})
-    reasons = Counter(one.reason.partition(":")[0] for one in attempts if not one.right)
-    found: dict[str, Any]
-    if setting.samples == 1:
-        found = Accuracy(sum(right.values()), items).as_json()
-    else:
-        mean, low, high = mean_interval([count / setting.samples for count in right.values()])
-        found = {"accuracy": round(mean, 4), "n": items, "interval": [round(max(low, 0.0), 4), round(min(high, 1.0), 4)]}
-        ks = sorted({k for k in (1, 2, 4, 8, 16, 32, 64, 128) if k < setting.samples} | {setting.samples})
-        found["pass_at"] = {str(k): round(sum(pass_at_k(setting.samples, count, k) for count in right.values()) / items, 4) for k in ks}
-    return found | {"truncated": sum(one.truncated for one in attempts), "not_right": dict(reasons.most_common())}
-
-
-def _rights(attempts: Sequence[Attempted]) -> dict[str, int]:
-    right: dict[str, int] = defaultdict(int)
-    for one in attempts:
-        right[one.item] += one.right
-    return right
-
-
-def _scores(setting: Setting, attempts: Sequence[Attempted], member: str) -> list[float]:
-    right = _rights([one for one in attempts if one.member == member])
-    return [count / setting.samples for count in right.values()]

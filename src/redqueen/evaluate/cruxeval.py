@@ -13,7 +13,7 @@ from redqueen.evaluate.evalplus import failure
 from redqueen.evaluate.replies import after_thought, cut_at, fenced, tagged, unquoted
 from redqueen.evaluate.suite import RIGHT, SYSTEM, Item, Judges, Style, Verdict, Wrong
 from redqueen.sandbox import Job, Limits, Outcome, Sandbox
-from redqueen.sandbox.literals import NotLiteral, ordered, parse_literal
+from redqueen.sandbox.literals import NotLiteral, canonical, ordered, parse_literal
 from redqueen.tasks.prompts import Prompt
 
 LIMITS = Limits(cpu_s=5, memory_mb=512)
@@ -150,6 +150,16 @@ class CruxEval:
         if self.asks == "o":
             return [_equal(item, text) for item, text in zip(items, read, strict=True)]
         return _try_inputs(items, read, judges.sandbox)
+
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        """The output as a literal in normal spelling, else as it was written. Of inputs many are right: a vote would split them."""
+        if self.asks == "i":
+            return None
+        text = self.answer(reply, style) or ""
+        try:
+            return canonical(parse_literal(text))
+        except NotLiteral:
+            return "".join(text.split())
 
     def gold(self, item: Item) -> str | None:
         return f"Let me follow the code.\n\n<answer>{item.fields['output' if self.asks == 'o' else 'input']}</answer>"

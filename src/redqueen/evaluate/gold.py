@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.suite import Item, Judges, Suite, Wrong
+from redqueen.evaluate.suite import Benchmark, Item, Judges, Wrong
 
 EXCEPTIONS: dict[str, dict[str, str]] = {}
 """Reference answers that cannot be graded as right, by suite and id, with the reason."""
@@ -37,7 +37,7 @@ class GoldResult:
         return found | ({"reasons": self.reasons} if self.reasons else {}) | ({"skipped": self.skipped} if self.skipped else {})
 
 
-def grade_gold(suite: Suite, items: Sequence[Item], judges: Judges, done: Callable[[int], None]) -> GoldResult:
+def grade_gold(suite: Benchmark, items: Sequence[Item], judges: Judges, done: Callable[[int], None]) -> GoldResult:
     """The reference answers, as a model would write them, through the whole of the grading."""
     pairs = [(item, reply) for item in items if (reply := suite.gold(item)) is not None]
     if not pairs:
@@ -53,7 +53,7 @@ def grade_gold(suite: Suite, items: Sequence[Item], judges: Judges, done: Callab
     return GoldResult(len(pairs), len(pairs) - len(failed), tuple(failed), reasons)
 
 
-def grade_wrong(suite: Suite, items: Sequence[Item], judges: Judges, done: Callable[[int], None]) -> GoldResult:
+def grade_wrong(suite: Benchmark, items: Sequence[Item], judges: Judges, done: Callable[[int], None]) -> GoldResult:
     """Answers that are wrong by proof, through the whole of the grading; the score is the share that was taken for right."""
     taken, count = list[str](), 0
     for start in range(0, len(items), BATCH):

@@ -1,19 +1,78 @@
-"""Pawn's held-out suites: greedy answers, graded in the sandbox, accuracy by kind and tier."""
+"""Pawn's held-out suites: greedy answers, graded in the sandbox, accuracy by kind and tier; and as suites like any other."""
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from redqueen.evaluate import suite
 from redqueen.evaluate.intervals import Accuracy
-from redqueen.evaluate.subject import Subject
+from redqueen.evaluate.suite import RIGHT, Judges, Style, Verdict
 from redqueen.pawn.heldout import Item
-from redqueen.records import Attempt
+from redqueen.program.complexity import Complexity
+from redqueen.records import Attempt, Problem
 from redqueen.sandbox import Sandbox
 from redqueen.solve import answer_prompt, grade
-from redqueen.tasks import KINDS
+from redqueen.tasks import KINDS, Malformed
+from redqueen.tasks.prompts import Prompt, PromptPack
 from redqueen.verify import VerifyConfig
+
+if TYPE_CHECKING:
+    from redqueen.evaluate.subject import Subject
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
 """Room for an answer, thought included: more than any answer by Pawn takes."""
+
+
+NAMES = ("heldout", "heldout-quick")
+
+
+class HeldOut:
+    """A held-out suite in the words of a prompt pack; the style of benchmarks means nothing here."""
+
+    note = ""
+
+    def __init__(self, name: str, pack: PromptPack, max_tokens: int | None = None) -> None:
+        self.name, self.pack, self.own_room = name, pack, max_tokens
+        self.max_tokens = max_tokens or max(MAX_TOKENS.values())
+        self.prompt_version = f"{pack.name}-{_fingerprint(pack)}"
+
+    def items(self, limit: int | None) -> list[suite.Item]:
+        from redqueen.pawn.heldout import load_suite
+
+        whole = load_suite(self.name)
+        numbers = {id(item): f"{number:04d}" for number, item in enumerate(whole)}
+        return [
+            suite.Item(numbers[id(one)], {"problem": one.problem}, one.problem.kind, one.tier, self.own_room or MAX_TOKENS[one.problem.kind])
+            for one in spread(whole, limit)
+        ]
+
+    def prompt(self, item: suite.Item, style: Style) -> Prompt:
+        return answer_prompt(item.fields["problem"], KINDS[item.kind], self.pack)
+
+    def grade(self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
+        answers = [(item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)]
+        attempts = grade(answers, dict(KINDS), self.pack, judges.sandbox, VerifyConfig())
+        return [RIGHT if one.verdict == "right" else Verdict(False, one.detail or one.verdict) for one in attempts]
+
+    def ballot(self, item: suite.Item, reply: str, style: Style) -> str | None:
+        """Outputs can be compared. Of inputs many are right, and programs are equal by what they do."""
+        kind = KINDS[item.kind]
+        if kind.name != "code_o":
+            return None
+        try:
+            return kind.read_answer(self.pack.parse(reply, kind.answer_blocks))
+        except Malformed:
+            return ""
+
+
+def _fingerprint(pack: PromptPack) -> str:
+    """Of what a pack makes of a small problem of each kind: it changes with any word of the prompts."""
+    numbers = tuple(map(str, range(10)))
+    unmeasured = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
+    problems = [Problem(kind, "def f(a):\n    return a\n", numbers, numbers, "", unmeasured, 0, "It returns what it is given.") for kind in KINDS]
+    prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
+    return hashlib.sha256(repr([(prompt.system, prompt.text, prompt.stop) for prompt in prompts]).encode()).hexdigest()[:6]
 
 
 def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
@@ -33,7 +92,7 @@ def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
     return [items[number] for number in sorted(chosen)]
 
 
-def attempt_items(items: Sequence[Item], subject: Subject, sandbox: Sandbox, max_tokens: int | None = None) -> list[Attempt]:
+def attempt_items(items: Sequence[Item], subject: "Subject", sandbox: Sandbox, max_tokens: int | None = None) -> list[Attempt]:
     """One greedy attempt at each item, in order."""
     problems = [item.problem for item in items]
     prompts = [answer_prompt(problem, KINDS[problem.kind], subject.pack) for problem in problems]

@@ -57,6 +57,9 @@ class HumanEval:
         tests = tests_of("_redqueen_asked", trusted + "check(_redqueen_asked)")
         return Job(with_entry(self.program(item, reply, style), row["entry_point"]), mode="tests", entry=ENTRY, tests=tests, limits=LIMITS)
 
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        return None  # programs are equal by what they do, which is not compared here
+
     def gold(self, item: Item) -> str | None:
         return f"Here is the function.\n\n```python\n{item.fields['prompt']}{item.fields['canonical_solution']}\n```"
 

@@ -87,6 +87,9 @@ class LiveCodeBench:
         outcomes = judges.sandbox.run(jobs)
         return [_verdict(item, cases, outcome) for item, cases, outcome in zip(items, tests, outcomes, strict=True)]
 
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        return None  # programs are equal by what they do, which is not compared here
+
     def gold(self, item: Item) -> str | None:
         return None
 

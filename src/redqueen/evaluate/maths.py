@@ -6,6 +6,7 @@ from typing import Any
 
 from redqueen.evaluate.data import Source
 from redqueen.evaluate.maths_judge import Comparison
+from redqueen.evaluate.maths_text import normal_form
 from redqueen.evaluate.replies import cut_at, last_box, maths_answer
 from redqueen.evaluate.suite import SYSTEM, Item, Judges, Style, Verdict, Wrong
 from redqueen.tasks.prompts import Prompt
@@ -55,7 +56,7 @@ class Maths:
         return Prompt(f"{shots}Problem: {problem}\nSolution:", None, _STOPS)
 
     def grade(self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
-        answers = [maths_answer(cut_at(reply, _STOPS) if style == "base" else reply) for reply in replies]
+        answers = [_answer(reply, style) for reply in replies]
         verdicts: list[Verdict] = [Verdict(False, "no answer")] * len(items)
         given = [number for number, answer in enumerate(answers) if answer]
         found = judges.maths.judge([self._comparison(items[number], answers[number] or "") for number in given])
@@ -65,6 +66,9 @@ class Maths:
 
     def _comparison(self, item: Item, answer: str) -> Comparison:
         return Comparison(self.answer_of(item.fields), answer, self.decimals, float(item.fields.get("error") or 0))
+
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        return normal_form(_answer(reply, style) or "")
 
     def gold(self, item: Item) -> str | None:
         return f"Working it out gives the result. The final answer is $\\boxed{{{self.answer_of(item.fields)}}}$."
@@ -93,6 +97,10 @@ _HOSTILE = {
     "only words": "\\text{none of these}",
     "not a formula": "\\frac{\\sqrt{\\begin",
 }
+
+
+def _answer(reply: str, style: Style) -> str | None:
+    return maths_answer(cut_at(reply, _STOPS) if style == "base" else reply)
 
 
 def _number(value: Any) -> str:

@@ -13,10 +13,10 @@ from types import TracebackType
 from typing import Self
 
 from redqueen.errors import RedQueenError
+from redqueen.evaluate.maths_text import LONGEST
 from redqueen.evaluate.suite import RIGHT, Verdict
 
 TIMEOUT_S = 12.0
-MAX_ANSWER = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class MathsJudge:
         verdicts: list[Verdict | None] = [None] * len(comparisons)
         waiting = list(range(len(comparisons)))[::-1]
         for job in list(waiting):
-            if len(comparisons[job].answer) > MAX_ANSWER:
+            if len(comparisons[job].answer) > LONGEST:
                 verdicts[job] = Verdict(False, "too long")
                 waiting.remove(job)
         while len(self.workers) < min(self.size, len(waiting)):

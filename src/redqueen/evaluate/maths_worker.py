@@ -8,7 +8,6 @@ import contextlib
 import json
 import logging
 import math
-import re
 import resource
 import sys
 from decimal import Decimal
@@ -16,14 +15,10 @@ from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify  # type: ignore[import-untyped]
 
+from redqueen.evaluate.maths_text import is_words, number, squeezed, tidy, words_of
+
 MEMORY = 3 << 30
 SECONDS = 5
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,4})?")
-_SCIENTIFIC = re.compile(r"([-+]?\d*\.?\d*)(?:\\times|\\cdot|\*|x|×)10\^(?:\{([-+]?\d{1,4})\}|([-+]?\d{1,4}))")
-_TEXT = re.compile(r"\\(?:text|mbox|mathrm|textbf|operatorname|textrm)\s*\{([^{}]*)\}")
-
-_SPELLINGS = (("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("−", "-"), ("np.", "\\"), ("_{\\max }", ""), ("_{\\max}", ""))
-"""Other ways to write the same, which the parser of formulas does not know."""
 
 
 def main() -> None:
@@ -76,35 +71,6 @@ def formulas_agree(gold: str, given: str, gold_number: Decimal | None, decimals:
     return False
 
 
-def tidy(text: str) -> str:
-    """Without what means nothing: marks of formulas, spaces of typography, a full stop at the end."""
-    text = text.strip().rstrip(".").strip()
-    if text.startswith("\\(") and text.endswith("\\)"):
-        text = text[2:-2]
-    text = text.strip("$").strip() if text.count("$") == 2 and text[0] == text[-1] == "$" else text
-    for mark in ("\\!", "\\,", "\\;", "\\:", "\\left", "\\right", "\\$", "~"):
-        text = text.replace(mark, "" if mark != "~" else " ")
-    for mark, other in _SPELLINGS:
-        text = text.replace(mark, other)
-    text = re.sub(r"(?<=\d)\./", "/", text)  # -1./3, as a program has it
-    return text.strip().rstrip(".").strip()
-
-
-def squeezed(text: str) -> str:
-    return "".join(text.split())
-
-
-def number(text: str) -> Decimal | None:
-    """The value of a plain number: 1,234.5 or 4.5e33 or 4.5 \\times 10^{33}, with a sign of currency, per cent or degrees."""
-    text = (
-        squeezed(text).replace("{,}", ",").removeprefix("$").removesuffix("\\%").removesuffix("%").removesuffix("^\\circ").removesuffix("^{\\circ}")
-    )
-    text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text)
-    if scientific := _SCIENTIFIC.fullmatch(text):
-        text = f"{scientific[1] or '1'}e{scientific[2] or scientific[3]}"
-    return Decimal(text) if _NUMBER.fullmatch(text.lower()) else None
-
-
 def near(gold_text: str, gold: Decimal, given: Decimal, decimals: bool, tolerance: float) -> bool:
     if gold == given:
         return True
@@ -113,17 +79,6 @@ def near(gold_text: str, gold: Decimal, given: Decimal, decimals: bool, toleranc
         last_digit = Decimal(10) ** int(gold.as_tuple().exponent)
         allowed = max(allowed, min(last_digit / 2, abs(gold) / 20))
     return abs(gold - given) <= allowed
-
-
-def is_words(text: str) -> bool:
-    """Is it no formula? `\\text{Evelyn}` and `(C)` in words; a few letters alone may be a product."""
-    words = words_of(text)
-    return bool(_TEXT.fullmatch(text)) or bool(re.fullmatch(r"[a-z][a-z' ]*", words) and (len(words) > 3 or " " in words))
-
-
-def words_of(text: str) -> str:
-    inner = _TEXT.fullmatch(text)
-    return (inner[1] if inner else text).strip().strip("()").strip().lower()
 
 
 if __name__ == "__main__":

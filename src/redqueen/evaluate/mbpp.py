@@ -56,6 +56,9 @@ class Mbpp:
             tests = ast.unparse(_Names(_assigned(setup)).visit(ast.parse(tests)))
         return Job(with_entry(program, call), mode="tests", entry=ENTRY, tests=tests_of(entry, tests), limits=LIMITS)
 
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        return None  # programs are equal by what they do, which is not compared here
+
     def gold(self, item: Item) -> str | None:
         return f"This does it:\n\n```python\n{item.fields['code']}\n```"
 
@@ -89,6 +92,9 @@ class MbppPlus:
     def grade(self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
         programs = [self.program(item, reply, style) for item, reply in zip(items, replies, strict=True)]
         return grade_tasks([_task(item) for item in items], programs, judges.sandbox)
+
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        return None  # programs are equal by what they do, which is not compared here
 
     def gold(self, item: Item) -> str | None:
         return f"This does it:\n\n```python\n{item.fields['canonical_solution']}\n```"

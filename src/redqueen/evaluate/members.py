@@ -1,16 +1,20 @@
-"""Members of a run on a frozen suite, all in one engine call, and what they gained over the base, item by item."""
+"""Members of a run on a suite while it is played: greedy, all in one engine call, right or wrong item by item; and rows of the ledger."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from redqueen.evaluate.heldout import MAX_TOKENS
-from redqueen.pawn.heldout import Item
-from redqueen.sandbox import Sandbox
+from redqueen.errors import ConfigError, unknown
+from redqueen.evaluate.data import read_rows
+from redqueen.evaluate.heldout import NAMES, HeldOut
+from redqueen.evaluate.suite import Item, Judges, Style, Suite
+from redqueen.evaluate.suites import BENCHMARKS
 from redqueen.scribe import Ask, ModelScribe
-from redqueen.solve import answer_prompt, grade
-from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import PromptPack
-from redqueen.verify import VerifyConfig
+
+if TYPE_CHECKING:
+    from redqueen.config import EvaluateConfig
 
 Verdicts = dict[str, list[bool]]
 """By member, or `base`: right or wrong, item by item."""
@@ -20,13 +24,36 @@ Asked = tuple[int, str, int]
 """A world, a member of it, and its slot."""
 
 
-def answer(scribe: ModelScribe, pack: PromptPack, slots: Sequence[int], items: Sequence[Item], sandbox: Sandbox) -> list[list[bool]]:
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """A suite, and those of its items that are asked."""
+
+    suite: Suite
+    items: list[Item]
+
+
+def exam_of(config: "EvaluateConfig", pack: PromptPack) -> Exam:
+    """What a run is measured with. Raises where there is no such suite, or no data for it."""
+    if config.suite in NAMES:
+        held_out = HeldOut(config.suite, pack)
+        return Exam(held_out, held_out.items(config.limit or None))
+    if config.suite not in BENCHMARKS:
+        raise ConfigError("evaluate.suite: " + unknown("suite", config.suite, [*NAMES, *BENCHMARKS]))
+    return benchmark_exam(config.suite, Path(config.data).expanduser() if config.data else None, config.limit or None)
+
+
+def benchmark_exam(name: str, data: Path | None, limit: int | None) -> Exam:
+    suite = BENCHMARKS[name]
+    return Exam(suite, suite.items(read_rows(name, suite.source, data))[:limit])
+
+
+def answer(scribe: ModelScribe, exam: Exam, style: Style, slots: Sequence[int], judges: Judges) -> list[list[bool]]:
     """Greedy answers of the members in these slots: right or wrong, slot by slot, item by item."""
-    problems = [item.problem for item in items]
-    prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
-    asks = [Ask(slot, prompt, MAX_TOKENS[problem.kind], 0) for slot in slots for prompt, problem in zip(prompts, problems, strict=True)]
-    answers = [(problem, written.text) for problem, written in zip(problems * len(slots), scribe.write(asks, 0.0), strict=True)]
-    right = [attempt.verdict == "right" for attempt in grade(answers, dict(KINDS), pack, sandbox, VerifyConfig())]
+    suite, items = exam.suite, exam.items
+    prompts = [suite.prompt(item, style) for item in items]
+    asks = [Ask(slot, prompt, item.max_tokens or suite.max_tokens, 0) for slot in slots for prompt, item in zip(prompts, items, strict=True)]
+    replies = [written.text for written in scribe.write(asks, 0.0)]
+    right = [verdict.right for verdict in suite.grade(items * len(slots), replies, style, judges)]
     return [right[number * len(items) : (number + 1) * len(items)] for number in range(len(slots))]
 
 
@@ -35,20 +62,26 @@ def mean_over(verdicts: Sequence[Sequence[bool]]) -> list[float]:
     return [sum(column) / len(column) for column in zip(*verdicts, strict=True)]
 
 
-def eval_rows(world: int, step: int, suite: str, verdicts: Verdicts, items: Sequence[Item]) -> list[dict[str, Any]]:
+def eval_rows(world: int, step: int, exam: Exam, verdicts: Verdicts) -> list[dict[str, Any]]:
     """The verdicts as rows of the ledger."""
+    name, version = exam.suite.name, exam.suite.prompt_version
     return [
-        {
-            "world": world,
-            "step": step,
-            "suite": suite,
-            "subject": subject,
-            "item": f"{number:04d}",
-            "kind": item.problem.kind,
-            "tier": item.tier,
-            "sample": 0,
-            "correct": int(right),
-        }
+        eval_row(world, step, name, version, subject, item, 0, right)
         for subject, answers in verdicts.items()
-        for number, (item, right) in enumerate(zip(items, answers, strict=True))
+        for item, right in zip(exam.items, answers, strict=True)
     ]
+
+
+def eval_row(world: int, step: int, suite: str, version: str, subject: str, item: Item, sample: int, right: bool) -> dict[str, Any]:
+    """One answer. An item that is of no kind has the version of its prompt there."""
+    return {
+        "world": world,
+        "step": step,
+        "suite": suite,
+        "subject": subject,
+        "item": item.id,
+        "kind": item.kind or version,
+        "tier": item.tier,
+        "sample": sample,
+        "correct": int(right),
+    }

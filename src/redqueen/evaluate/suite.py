@@ -1,4 +1,4 @@
-"""What a benchmark suite is: items with ids, a prompt for each, a verdict on each reply, and the reference reply where there is one."""
+"""What a suite is: items with ids, a prompt for each, a verdict on each reply; and for a benchmark the reference reply where there is one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,10 +20,16 @@ SYSTEM = "You are a helpful assistant."
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One problem of a benchmark, with the fields its file has."""
+    """One problem of a suite, with the fields its file has."""
 
     id: str
     fields: Mapping[str, Any]
+    kind: str = ""
+    """Its sort, where a suite has several."""
+    tier: int = 0
+    """How hard it is, where that is known."""
+    max_tokens: int | None = None
+    """Room for a reply, where it is another than the suite's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +61,10 @@ class Wrong:
 
 
 class Suite(Protocol):
-    @property
-    def name(self) -> str: ...
+    """What is asked, and how a reply is graded."""
 
     @property
-    def source(self) -> "Source":
-        """Where its items come from."""
-        ...
+    def name(self) -> str: ...
 
     @property
     def prompt_version(self) -> str:
@@ -78,14 +81,28 @@ class Suite(Protocol):
         """What a reader of its figures must know; empty: nothing."""
         ...
 
-    def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-        """The items in the rows of its file."""
-        ...
-
     def prompt(self, item: Item, style: Style) -> Prompt: ...
 
     def grade(self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
         """One verdict for each reply, in order."""
+        ...
+
+    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
+        """The answer in a form in which equal answers are equal texts, to vote with; empty: the reply has none. None: answers to such an
+        item have no such form."""
+        ...
+
+
+class Benchmark(Suite, Protocol):
+    """A suite of others', with a file of items and answers that are known to be right or wrong."""
+
+    @property
+    def source(self) -> "Source":
+        """Where its items come from."""
+        ...
+
+    def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
+        """The items in the rows of its file."""
         ...
 
     def gold(self, item: Item) -> str | None:

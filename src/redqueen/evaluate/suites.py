@@ -8,10 +8,10 @@ from redqueen.evaluate.humaneval import HumanEval, HumanEvalPlus
 from redqueen.evaluate.livecodebench import LiveCodeBench
 from redqueen.evaluate.maths import MATHS
 from redqueen.evaluate.mbpp import Mbpp, MbppPlus
-from redqueen.evaluate.suite import Suite
+from redqueen.evaluate.suite import Benchmark
 
-CODE: tuple[Suite, ...] = (CruxEval("i"), CruxEval("o"), HumanEval(), HumanEvalPlus(), Mbpp(), MbppPlus(), LiveCodeBench())
-BENCHMARKS: dict[str, Suite] = {suite.name: suite for suite in (*CODE, *MATHS)}
+CODE: tuple[Benchmark, ...] = (CruxEval("i"), CruxEval("o"), HumanEval(), HumanEvalPlus(), Mbpp(), MbppPlus(), LiveCodeBench())
+BENCHMARKS: dict[str, Benchmark] = {suite.name: suite for suite in (*CODE, *MATHS)}
 GROUPS: dict[str, tuple[str, ...]] = {
     "code": tuple(suite.name for suite in CODE),
     "math": tuple(suite.name for suite in MATHS),

@@ -1,45 +1,70 @@
-"""What `redqueen eval` is pointed at: a base, or an adapter on its base. Runs and members of runs will be further kinds of target.
+"""What `redqueen eval` is pointed at: a base, an adapter on its base, or members of a run on theirs.
 
-Members sit side by side in the slots of one engine, so that all are asked in one call.
+Members sit side by side in the slots of one engine, so that all are asked in one call. Where there are any, the base is one of them: a
+member as it is born, which adds nothing.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.torch_engine import TorchEngine
-from redqueen.errors import ConfigError
-from redqueen.evaluate.attempts import Question
+from redqueen.errors import ConfigError, DataError
+from redqueen.evaluate.attempts import Question, Reply
+from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.suite import Style
 from redqueen.model.base import Base, Dtype, load_base
 from redqueen.model.peft_io import load_adapter
-from redqueen.scribe import Ask, ModelScribe
+from redqueen.run import ENGINE_FILE
+from redqueen.scribe import Ask, ModelScribe, Written
 from redqueen.streams import seed_for
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_ROWS_ON_A_CPU = 32
+"""Rows side by side where nobody has set a number: memory for more could be missing."""
+
+
+def style_of(base: Base) -> Style:
+    """A model with a chat template is talked to; others continue a text, Pawn among them: its template only joins messages."""
+    return "chat" if base.tokenizer.chat_template and base.pack == "chat" else "base"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Members on one base, the first of which is the one in question."""
+    """Members on one base, the first of which is the one in question where there are not more than two; the last is the base."""
 
     base: Base
     engine: TorchEngine
     members: tuple[str, ...]
+    chosen: Chosen | None = None
+    """Where they come from, if from a run."""
 
     @property
-    def style(self) -> Style:
-        """A model with a chat template is talked to; others continue a text, Pawn among them: its template only joins messages."""
-        return "chat" if self.base.tokenizer.chat_template and self.base.pack == "chat" else "base"
+    def name(self) -> str:
+        return self.chosen.name if self.chosen else self.members[0]
 
     @property
-    def batch(self) -> int:
-        """As many as the engine takes at once; on a CPU fewer, for a kill loses a batch."""
-        return self.engine.config.rows_in_flight if self.base.device.type == "cuda" else 32
+    def is_population(self) -> bool:
+        return self.chosen is not None and len(self.chosen.candidates) > 1
 
-    def replies(self, questions: Sequence[Question], temperature: float) -> list[tuple[str, bool]]:
+    @property
+    def of(self) -> str:
+        """What tells these members from others of the same names."""
+        return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}" if self.chosen else ""
+
+    def reply(self, questions: Sequence[Question], temperature: float, receive: Callable[[int, Reply], None]) -> None:
         asks = [Ask(question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)) for question in questions]
-        return [(written.text, written.writing.ended == "length") for written in ModelScribe(self.engine, self.base).write(asks, temperature)]
+
+        def ended(some: Sequence[tuple[int, Written]]) -> None:
+            for number, written in some:
+                receive(number, (written.text, written.writing.ended == "length"))
+
+        ModelScribe(self.engine, self.base).write(asks, temperature, ended)
 
 
 def is_adapter(source: str) -> bool:
@@ -50,7 +75,7 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
     """A base by its name or place; a folder with adapter_config.json is an adapter, its base the one it names unless another is given."""
     if not is_adapter(source):
         loaded = load_base(source, device=device, dtype=dtype)
-        return Target(loaded, TorchEngine(loaded), (loaded.name,))
+        return Target(loaded, TorchEngine(loaded, 0, EngineConfig(rows_in_flight=_rows(loaded))), (loaded.name,))
     folder = Path(source).expanduser()
     try:
         config = json.loads((folder / "adapter_config.json").read_text())
@@ -60,12 +85,45 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
         raise ConfigError(f"{folder / 'adapter_config.json'} is not that of a LoRA adapter: {error}") from error
     if not isinstance(targets, list):
         raise ConfigError(f"{folder}: target_modules must be a list of names, such as q_proj; got {targets!r}")
-    try:
-        loaded = load_base(named, device=device, dtype=dtype)
-    except ConfigError as error:
-        hint = "" if base else "\nThe adapter names that base; give another place of it with --base."
-        raise ConfigError(f"{error}{hint}") from error
-    engine = TorchEngine(loaded, slots=2, config=EngineConfig(rank=rank, alpha=alpha, targets=tuple(targets)))
+    loaded = _load(named, device, dtype, "" if base else "The adapter names that base; give another place of it with --base.")
+    engine = TorchEngine(loaded, 2, EngineConfig(rank=rank, alpha=alpha, targets=tuple(targets), rows_in_flight=_rows(loaded)))
     assert engine.population is not None
     engine.write(0, load_adapter(engine.population, folder), reset_optimizer=False)  # slot 1 is as born: B is zero, so it is the base
     return Target(loaded, engine, (folder.name, f"base of {folder.name}"))
+
+
+def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) -> Target:
+    """The chosen members in the first slots, and the base in the last one. Their weights are read first: a run that goes on lets old
+    checkpoints go."""
+    config = chosen.config
+    weights = _read_rows(chosen)
+    hint = "" if base else "The run was played on that base; give another place of it with --base."
+    loaded = _load(base or config.base, device, config.dtype if dtype == "auto" else dtype, hint)
+    engine = TorchEngine(loaded, len(weights) + 1, config.engine.model_copy(update={"gradient_checkpointing": False}))
+    assert engine.population is not None
+    if weights.shape[1] != engine.parameters_each:
+        raise DataError(f"the weights in {chosen.checkpoint.folder} are not of the base '{loaded.name}' with rank {config.engine.rank}")
+    engine.population.weights[: len(weights)] = weights.to(engine.population.device)
+    engine.population.changed()
+    return Target(loaded, engine, (*(one.name for one in chosen.candidates), "base"), chosen)
+
+
+def _read_rows(chosen: Chosen) -> "Tensor":
+    """The chosen members' rows of the engine's file, and no others."""
+    import torch
+    from safetensors import safe_open
+
+    with safe_open(chosen.checkpoint.folder / ENGINE_FILE, framework="pt") as file:
+        rows = file.get_slice("weights")
+        return torch.cat([rows[one.saved.slot : one.saved.slot + 1] for one in chosen.candidates])
+
+
+def _load(named: str, device: str, dtype: Dtype, hint: str) -> Base:
+    try:
+        return load_base(named, device=device, dtype=dtype)
+    except ConfigError as error:
+        raise ConfigError(f"{error}\n{hint}".rstrip()) from error
+
+
+def _rows(base: Base) -> int:
+    return EngineConfig().rows_in_flight if base.device.type == "cuda" else _ROWS_ON_A_CPU

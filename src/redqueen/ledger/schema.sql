@@ -124,10 +124,11 @@ CREATE TABLE metrics (            -- figures of a step, named stage/what
 
 CREATE TABLE evals (              -- one row an answer to a suite
   world INTEGER NOT NULL, step INTEGER NOT NULL,
-  suite TEXT NOT NULL,
+  suite TEXT NOT NULL,            -- 'eval/...': measured later by `redqueen eval`, not part of a run's digest
   subject TEXT NOT NULL,          -- a member's id, or base
   item TEXT NOT NULL,
-  kind TEXT NOT NULL, tier INTEGER NOT NULL,
+  kind TEXT NOT NULL,             -- of a benchmark's items: the version of their prompt
+  tier INTEGER NOT NULL,
   sample INTEGER NOT NULL,
   correct INTEGER NOT NULL,
   PRIMARY KEY (world, step, suite, subject, item, sample)

@@ -17,13 +17,15 @@ from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
 from redqueen.ledger.tables import Table, schema_text, tables
 
-__all__ = ["FILE", "SCHEMA", "Ledger", "Rows", "about_of", "digest", "last_step", "reader", "refuse_what_is_there"]
+__all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "digest", "last_step", "reader", "refuse_what_is_there"]
 
 Rows = Sequence[Mapping[str, Any]]
 
 _NEW = ".run.sqlite.new"
 _DIGESTED_ABOUT = ("schema", "config", "base")  # the other rows of `run` tell of a machine and a day
 _UNDIGESTED = ("timings",)
+MEASURED_LATER = "eval/"
+"""Suites of this name in `evals` were measured by `redqueen eval`: whoever measures a run does not change what it was."""
 
 
 class Ledger:
@@ -154,7 +156,7 @@ def reader(folder: Path) -> sqlite3.Connection:
 
 
 def digest(folder: Path) -> str:
-    """One sha256 over all records of a run, but for its timings and for what tells of the machine: equal for equal runs."""
+    """One sha256 over all records of a run, but for its timings, what tells of the machine, and what was measured later: equal for equal runs."""
     digest = hashlib.sha256()
     with contextlib.closing(reader(folder)) as connection:
         connection.row_factory = None
@@ -164,7 +166,7 @@ def digest(folder: Path) -> str:
                 continue
             digest.update(_encoded((table.name, *table.columns)))
             for row in connection.execute(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}"):
-                if not _tells_of_the_machine(table.name, row):
+                if not _is_beside_the_run(table.name, row):
                     digest.update(_encoded(row))
     return digest.hexdigest()
 
@@ -180,9 +182,11 @@ def last_step(connection: sqlite3.Connection) -> int:
     return int(step)
 
 
-def _tells_of_the_machine(table: str, row: Sequence[Any]) -> bool:
-    """A row of `run` that another machine or day would change, or a metric of time, which belongs to the timings."""
-    return (table == "run" and row[0] not in _DIGESTED_ABOUT) or (table == "metrics" and str(row[2]).startswith("time/"))
+def _is_beside_the_run(table: str, row: Sequence[Any]) -> bool:
+    """A row of `run` that another machine or day would change, a metric of time, which belongs to the timings, or a later measurement."""
+    if table == "run":
+        return row[0] not in _DIGESTED_ABOUT
+    return (table == "metrics" and str(row[2]).startswith("time/")) or (table == "evals" and str(row[2]).startswith(MEASURED_LATER))
 
 
 def _encoded(row: Sequence[Any]) -> bytes:
