@@ -17,9 +17,9 @@ from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
 from redqueen.metrics.step import measure
-from redqueen.overlap import Item, Overlap, Result
+from redqueen.overlap import Overlap, Result
 from redqueen.propose import Request, requests
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection, Writing
 from redqueen.reward import solve_rate, student_reward, teacher_reward
 from redqueen.sandbox import Sandbox
 from redqueen.scribe import Ask, Scribe, Written
@@ -96,17 +96,20 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         for turn, request in asked
     ]
 
-    def proposal(number: int, written: Written) -> Proposal:
+    first: dict[tuple[int, int], int] = {}
+    questions = [first.setdefault((turn.world.number, request.prompt_number), number) for number, (turn, request) in enumerate(asked)]
+
+    def proposal(number: int, text: str, writing: Writing | None = None) -> Proposal:
         turn, request = asked[number]
         teacher = turn.pairings[request.pairing].teacher
-        return Proposal(request.kind, written.text, request.references, Author(teacher.id, teacher.version), written.writing)
+        return Proposal(request.kind, text, request.references, Author(teacher.id, teacher.version), writing)
 
-    def judged(some: list[Proposal]) -> list[Problem | Rejection]:
-        return judge(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
+    def judged(some: list[Answer]) -> list[Problem | Rejection]:
+        return judge([proposal(*one) for one in some], tools.kinds, tools.pack, tools.sandbox, config.verify)
 
-    written, found = _written(tools, "propose", asks, config.propose.temperature, proposal, judged, waited)
-    for number, ((turn, request), text, verdict) in enumerate(zip(asked, written, found, strict=True)):
-        turn.posed.append(Posed(request.pairing, request.prompt_number, proposal(number, text), verdict))
+    written, found = _written(tools, "propose", asks, questions, config.propose.temperature, judged, waited)
+    for number, ((turn, request), one, verdict) in enumerate(zip(asked, written, found, strict=True)):
+        turn.posed.append(Posed(request.pairing, request.prompt_number, proposal(number, one.text, one.writing), verdict))
     for turn in turns:
         if turn.world.config.is_fixed:
             turn.posed = _fixed(turn, tools)
@@ -138,48 +141,59 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     config = turns[0].world.config
     posed = [(turn, one, one.verdict) for turn in turns for one in turn.problems if isinstance(one.verdict, Problem)]
     probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
-    asked: list[tuple[Turn, Posed, Problem, Member]] = []
     asks: list[Ask] = []
-    for turn, one, problem in posed:
+    questions: list[int] = []
+    for question, (turn, one, problem) in enumerate(posed):
         student = turn.pairings[one.pairing].student
         prompt = answer_prompt(problem, tools.kinds[problem.kind], tools.pack)
         for number in range(turn.world.config.solve.attempts):
             seed = seed_for(turn.world.seed, turn.step, "solve", student.id, problem.key, number)
-            asked.append((turn, one, problem, student))
             asks.append(Ask(turn.world.slot(student), prompt, turn.world.config.solve.max_tokens, seed))
+            questions.append(question)
 
-    def answer(number: int, written: Written) -> tuple[Problem, str]:
-        return asked[number][2], written.text
+    def graded(some: list[Answer]) -> list[Attempt]:
+        return grade([(posed[question][2], text) for question, text in some], tools.kinds, tools.pack, tools.sandbox, config.verify)
 
-    def graded(some: list[tuple[Problem, str]]) -> list[Attempt]:
-        return grade(some, tools.kinds, tools.pack, tools.sandbox, config.verify)
-
-    written, found = _written(tools, "solve", asks, config.solve.temperature, answer, graded, waited)
-    for (_, one, _, student), text, attempt in zip(asked, written, found, strict=True):
+    written, found = _written(tools, "solve", asks, questions, config.solve.temperature, graded, waited)
+    for question, text, attempt in zip(questions, written, found, strict=True):
+        turn, one, _ = posed[question]
+        student = turn.pairings[one.pairing].student
         one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=text.writing))
     for (_, one, problem), outcome in zip(posed, probes.result(), strict=True):
         one.behaviour = behaviour(problem, outcome)
+
+
+Answer = tuple[int, str]
+"""A question by number, and a text that answers it."""
 
 
 def _written(
     tools: Tools,
     stage: str,
     asks: Sequence[Ask],
+    questions: Sequence[int],
     temperature: float,
-    item: Callable[[int, Written], Item],
-    work: Callable[[list[Item]], Sequence[Result]],
+    work: Callable[[list[Answer]], Sequence[Result]],
     waited: list[float],
 ) -> tuple[list[Written], list[Result]]:
-    """The texts that were asked for, and what the sandbox makes of each, which begins while others are still being written."""
+    """The texts that were asked for, and what the sandbox makes of each, which begins while others are still being written.
+    A text that answers the same question a second time is not worked on again."""
     if not asks:
         return [], []
-    results: Overlap[Item, Result] = Overlap(tools.thread, work)
+    known: dict[Answer, Result] = {}
+
+    def once(some: list[Answer]) -> list[Result]:
+        new = [answer for answer in dict.fromkeys(some) if answer not in known]
+        known.update(zip(new, work(new), strict=True))
+        return [known[answer] for answer in some]
+
+    results: Overlap[Answer, Result] = Overlap(tools.thread, once)
     count = 0
 
     def receive(some: Sequence[tuple[int, Written]]) -> None:
         nonlocal count
         for number, written in some:
-            results.add(number, item(number, written))
+            results.add(number, (questions[number], written.text))
         count += len(some)
         tools.tell(stage, count, len(asks))
 

@@ -1,14 +1,14 @@
-"""Work that goes on beside the writing of texts: in one thread, in chunks of a fixed size, with results in the order of the items.
+"""Work that goes on beside the writing of texts: in one thread, on all that has come in the meantime, with results in the order of the items.
 
 What comes of an item depends on the item alone, so it does not matter when it is worked on, or with which others.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
-CHUNK = 64
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -18,25 +18,26 @@ class Overlap(Generic[Item, Result]):
 
     def __init__(self, thread: ThreadPoolExecutor, work: Callable[[list[Item]], Sequence[Result]]) -> None:
         self.thread, self.work = thread, work
-        self.waiting: list[tuple[int, Item]] = []
-        self.under_way: list[tuple[list[int], Future[Sequence[Result]]]] = []
+        self.waiting: deque[tuple[int, Item]] = deque()
+        self.under_way: Future[None] | None = None
+        self.found: dict[int, Result] = {}
 
     def add(self, number: int, item: Item) -> None:
         self.waiting.append((number, item))
-        if len(self.waiting) >= CHUNK:
-            self._send()
+        if self.under_way is None or (self.under_way.done() and self.under_way.exception() is None):
+            self.under_way = self.thread.submit(self._work)
 
     def results(self) -> tuple[list[Result], float]:
         """By number, from 0; and the seconds that were spent waiting for them."""
         started = time.monotonic()
-        if self.waiting:
-            self._send()
-        found: dict[int, Result] = {}
-        for numbers, future in self.under_way:
-            found.update(zip(numbers, future.result(), strict=True))
-        return [found[number] for number in range(len(found))], time.monotonic() - started
+        if self.under_way is not None:
+            self.under_way.result()
+            self.thread.submit(self._work).result()  # what has come just when it was done
+        return [self.found[number] for number in range(len(self.found))], time.monotonic() - started
 
-    def _send(self) -> None:
-        numbers, items = [number for number, _ in self.waiting], [item for _, item in self.waiting]
-        self.under_way.append((numbers, self.thread.submit(self.work, items)))
-        self.waiting = []
+    def _work(self) -> None:
+        """A slow sandbox is given few large chunks, a fast one many small ones."""
+        while self.waiting:
+            some = [self.waiting.popleft() for _ in range(len(self.waiting))]
+            results = self.work([item for _, item in some])
+            self.found.update(zip((number for number, _ in some), results, strict=True))

@@ -1,12 +1,13 @@
-"""Work beside the writing: results by number, in chunks of one size, whatever comes when."""
+"""Work beside the writing: results by number, whatever comes when."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
+from threading import Event
 
 import pytest
 
-from redqueen.overlap import CHUNK, Overlap
+from redqueen.overlap import Overlap
 
 
 @pytest.fixture
@@ -15,7 +16,7 @@ def thread() -> Iterator[ThreadPoolExecutor]:
         yield thread
 
 
-@pytest.mark.parametrize("count", [0, 1, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5])
+@pytest.mark.parametrize("count", [0, 1, 2, 500])
 def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(thread: ThreadPoolExecutor, count: int) -> None:
     sizes: list[int] = []
 
@@ -31,16 +32,27 @@ def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(threa
     found, waited = round_.results()
     assert found == [f"ITEM {number}" for number in range(count)]
     assert waited >= 0
-    assert sum(sizes) == count and all(size == CHUNK for size in sizes[:-1])
+    assert sum(sizes) == count
 
 
-def test_work_begins_with_the_first_whole_chunk(thread: ThreadPoolExecutor) -> None:
-    round_: Overlap[int, int] = Overlap(thread, lambda items: items)
-    for number in range(CHUNK - 1):
+def test_work_begins_with_the_first_item_and_then_takes_all_that_came_meanwhile(thread: ThreadPoolExecutor) -> None:
+    begun, go_on = Event(), Event()
+    chunks: list[list[int]] = []
+
+    def work(items: list[int]) -> list[int]:
+        chunks.append(items)
+        begun.set()
+        assert go_on.wait(10)
+        return items
+
+    round_ = Overlap(thread, work)
+    round_.add(0, 0)
+    assert begun.wait(10)
+    for number in range(1, 100):
         round_.add(number, number)
-    assert not round_.under_way
-    round_.add(CHUNK - 1, CHUNK - 1)
-    assert list(round_.under_way[0][1].result(timeout=10)) == list(range(CHUNK))
+    go_on.set()
+    assert round_.results()[0] == list(range(100))
+    assert chunks == [[0], list(range(1, 100))]
 
 
 def test_what_goes_wrong_in_the_work_is_raised_where_results_are_asked_for(thread: ThreadPoolExecutor) -> None:
@@ -48,7 +60,7 @@ def test_what_goes_wrong_in_the_work_is_raised_where_results_are_asked_for(threa
         raise OSError("the sandbox is gone")
 
     round_ = Overlap(thread, work)
-    for number in range(2 * CHUNK):
+    for number in range(100):
         round_.add(number, number)
     with pytest.raises(OSError, match="the sandbox is gone"):
         round_.results()
