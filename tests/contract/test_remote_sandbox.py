@@ -21,27 +21,33 @@ from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.remote import RemoteSandbox
 
 if __name__ == "__main__":
-    with RemoteSandbox(SandboxConfig(lanes=1)) as sandbox:
+    with RemoteSandbox(SandboxConfig(lanes=5)) as sandbox:
         print("ready", flush=True)
         sandbox.run([Job("def f():\\n    while True: pass", limits=Limits(cpu_s=2))] * 1000)
 """
 
 
-def test_outcomes_are_those_of_a_pool() -> None:
+@pytest.mark.parametrize(("lanes", "drivers"), [(1, 1), (5, 2)])
+def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(lanes: int, drivers: int) -> None:
     batch = jobs(40, stable=True)
-    config = SandboxConfig(lanes=1)
-    with SandboxPool(config) as pool, RemoteSandbox(config) as remote:
+    with SandboxPool(SandboxConfig(lanes=1)) as pool, RemoteSandbox(SandboxConfig(lanes=lanes)) as remote:
         assert remote.walls == pool.walls
+        assert len(remote.drivers) == drivers
         assert [outcome.results for outcome in remote.run(batch)] == [outcome.results for outcome in pool.run(batch)]
         assert remote.run([]) == []
+        assert [outcome.results for outcome in remote.run(batch[:1])] == [outcome.results for outcome in pool.run(batch[:1])]
 
 
-def test_when_its_process_is_killed_it_says_so_instead_of_hanging() -> None:
-    with RemoteSandbox(SandboxConfig(lanes=1)) as remote:
-        assert remote._process.pid is not None
-        os.kill(remote._process.pid, signal.SIGKILL)
+@pytest.mark.parametrize("killed", [0, 1])
+def test_when_one_of_its_processes_is_killed_it_says_so_instead_of_hanging(killed: int) -> None:
+    with RemoteSandbox(SandboxConfig(lanes=5)) as remote:
+        pids = [driver.process.pid for driver in remote.drivers]
+        assert pids[killed] is not None
+        os.kill(pids[killed], signal.SIGKILL)
         with pytest.raises(SandboxError, match="has ended"):
-            remote.run(jobs(2))
+            remote.run(jobs(8))
+        with pytest.raises(SandboxError, match="is closed"):
+            remote.run(jobs(8))
 
 
 def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(tmp_path: Path) -> None:
@@ -52,7 +58,7 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(tmp_path: Path)
     assert trainer.stdout.readline() == b"ready\n"
     time.sleep(0.3)
     family = _descendants(trainer.pid)
-    assert len(family) >= 4
+    assert len(family) >= 2 + 3 * 5
     trainer.kill()
     trainer.wait()
     trainer.stdout.close()

@@ -1,7 +1,8 @@
-"""A sandbox that is driven by a process of its own: the trainer's interpreter, busy with the engine, then does not slow it down.
+"""A sandbox that is driven by processes of its own: the trainer's interpreter, busy with the engine, then does not slow it down.
 
-Driving a pool takes Python a fraction of a millisecond a job. With many cores and a fast engine in the same process the two would wait for
-each other's interpreter lock. What a job comes to is the same either way.
+Driving a pool takes Python a fraction of a millisecond a run. With many cores and a fast engine in the same process the two would wait for
+each other's interpreter lock, and one process alone keeps only a few cores busy: there is one for every few lanes. What a job comes to is
+the same either way.
 """
 
 import contextlib
@@ -10,7 +11,7 @@ import signal
 from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from redqueen.errors import RedQueenError, SandboxError
 from redqueen.sandbox.config import SandboxConfig
@@ -18,40 +19,51 @@ from redqueen.sandbox.jobs import Job, Outcome
 from redqueen.sandbox.lockdown import die_with_parent
 from redqueen.sandbox.pool import SandboxPool
 
+_LANES_EACH = 4
+"""A driver is busy for about a quarter of the time that a program runs."""
+
 
 class RemoteSandbox:
     """A Sandbox. Open it once, and close it, or use it as a context. It belongs to one thread at a time."""
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would take the trainer's threads and its GPU with it
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, config or SandboxConfig()), name="sandbox", daemon=True)
-        self._process.start()
-        theirs.close()
+        config = config or SandboxConfig()
+        lanes = config.lane_count()
+        count = -(-lanes // _LANES_EACH)
+        shares = [lanes // count + (number < lanes % count) for number in range(count)]
+        self.drivers: list[Driver] = []
         self.walls: dict[str, str] = {}
         """Each wall, and `up` or why not."""
-        ready = self._receive()
-        if isinstance(ready, dict):
-            self.walls = ready
+        try:
+            for share in shares:
+                self.drivers.append(Driver(config.model_copy(update={"lanes": share})))
+            for driver in self.drivers:
+                self.walls = driver.receive()
+        except BaseException:
+            self.close()
+            raise
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """Every driver gets every so manieth job, so that all have about as much to do."""
         if not jobs:
             return []
+        outcomes: list[Outcome | None] = [None] * len(jobs)
+        shares = [slice(number, None, len(self.drivers)) for number in range(len(self.drivers))]
         try:
-            self._connection.send(list(jobs))
-        except OSError as error:
-            raise SandboxError("the sandbox is closed, or its process has ended") from error
-        found = self._receive()
-        assert isinstance(found, list)
-        return found
+            for driver, share in zip(self.drivers, shares, strict=True):
+                driver.send(list(jobs[share]))
+            for driver, share in zip(self.drivers, shares, strict=True):
+                outcomes[share] = driver.receive()
+        except BaseException:  # an answer that nobody has taken must not pass for that to the next question
+            self.close()
+            raise
+        return outcomes  # type: ignore[return-value]
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._connection.close()  # it ends when nobody listens
-        self._process.join(5)
-        if self._process.is_alive():
-            self._process.kill()
-            self._process.join()
+        for driver in self.drivers:
+            driver.hang_up()
+        for driver in self.drivers:
+            driver.close()
 
     def __enter__(self) -> Self:
         return self
@@ -59,16 +71,45 @@ class RemoteSandbox:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _receive(self) -> object:
+
+class Driver:
+    """The trainer's end of a process that drives a pool."""
+
+    def __init__(self, config: SandboxConfig) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would take the trainer's threads and its GPU with it
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, config), name="sandbox", daemon=True)
+        self.process.start()
+        theirs.close()
+
+    def send(self, jobs: list[Job]) -> None:
         try:
-            found = self._connection.recv()
+            self.connection.send(jobs)
+        except OSError as error:
+            raise SandboxError("the sandbox is closed, or its process has ended") from error
+
+    def receive(self) -> Any:
+        """What it answers: first which walls there are, then outcomes. What went wrong there is raised here."""
+        try:
+            found = self.connection.recv()
         except (EOFError, OSError) as error:
-            self._process.join(5)
-            raise SandboxError(f"the process that drives the sandbox has ended (code {self._process.exitcode})") from error
+            self.process.join(5)
+            raise SandboxError(f"the process that drives the sandbox has ended (code {self.process.exitcode})") from error
         if isinstance(found, BaseException):
-            self.close()
             raise found
         return found
+
+    def hang_up(self) -> None:
+        """The process ends by itself when nobody listens."""
+        with contextlib.suppress(OSError):
+            self.connection.close()
+
+    def close(self) -> None:
+        self.hang_up()
+        self.process.join(5)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
 
 
 def _serve(connection: Connection, config: SandboxConfig) -> None:
