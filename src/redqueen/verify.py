@@ -58,7 +58,8 @@ def judge_drafts(
     drafts: Sequence[tuple[str, Draft | Rejection, Author | None]], kinds: dict[str, TaskKind], sandbox: Sandbox, config: VerifyConfig
 ) -> list[Problem | Rejection]:
     """Drafts with their kind and author, as problems; what is rejected already stays so."""
-    jobs = [draft if isinstance(draft, Rejection) else _job(draft, kinds[kind], config) for kind, draft, _ in drafts]
+    rules = config.rules()
+    jobs = [draft if isinstance(draft, Rejection) else _job(draft, kinds[kind], rules, config) for kind, draft, _ in drafts]
     outcomes = iter(sandbox.run([job for job in jobs if not isinstance(job, Rejection)]))
     found: list[Problem | Rejection] = []
     for (kind, draft, author), job in zip(drafts, jobs, strict=True):
@@ -91,9 +92,9 @@ def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack) -> Draft | Rejec
         return Rejection("malformed", str(error))
 
 
-def _job(draft: Draft, kind: TaskKind, config: VerifyConfig) -> Job | Rejection:
+def _job(draft: Draft, kind: TaskKind, rules: RunRules, config: VerifyConfig) -> Job | Rejection:
     try:
-        return _too_long(draft, config) or kind.verification(draft, config.rules())
+        return _too_long(draft, config) or kind.verification(draft, rules)
     except Malformed as error:
         return Rejection("malformed", str(error))
 

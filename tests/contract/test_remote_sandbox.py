@@ -41,9 +41,9 @@ def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(lanes: int,
 @pytest.mark.parametrize("killed", [0, 1])
 def test_when_one_of_its_processes_is_killed_it_says_so_instead_of_hanging(killed: int) -> None:
     with RemoteSandbox(SandboxConfig(lanes=5)) as remote:
-        pids = [driver.process.pid for driver in remote.drivers]
-        assert pids[killed] is not None
-        os.kill(pids[killed], signal.SIGKILL)
+        pid = remote.drivers[killed].process.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
         with pytest.raises(SandboxError, match="has ended"):
             remote.run(jobs(8))
         with pytest.raises(SandboxError, match="is closed"):

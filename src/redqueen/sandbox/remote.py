@@ -9,13 +9,17 @@ import contextlib
 import multiprocessing
 import signal
 from collections.abc import Sequence
+from dataclasses import fields
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
+from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
 from redqueen.errors import RedQueenError, SandboxError
+from redqueen.program.complexity import Complexity
 from redqueen.sandbox.config import SandboxConfig
-from redqueen.sandbox.jobs import Job, Outcome
+from redqueen.sandbox.jobs import Inspection, Job, Limits, Outcome, Result
 from redqueen.sandbox.lockdown import die_with_parent
 from redqueen.sandbox.pool import SandboxPool
 
@@ -127,3 +131,13 @@ def _serve(connection: Connection, config: SandboxConfig) -> None:
         with contextlib.suppress(EOFError, OSError):
             while True:
                 connection.send(pool.run(connection.recv()))
+
+
+def _cross_as_fields(kind: type) -> None:
+    """A record crosses over as the values of its fields: the way that dataclasses have by themselves takes four times as long."""
+    values = attrgetter(*(field.name for field in fields(kind)))
+    ForkingPickler.register(kind, lambda record: (kind, values(record)))
+
+
+for _kind in (Job, Limits, Outcome, Result, Inspection, Complexity):
+    _cross_as_fields(_kind)
