@@ -1,9 +1,12 @@
 """The shape of the house: what may import what, and what a command may not pay for."""
 
 import ast
+import importlib
+import inspect
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import redqueen
 
@@ -82,6 +85,37 @@ def test_not_even_inside_a_function_does_what_rewards_or_trains_know_of_evaluati
                 )
             }
             assert not any(name.startswith(("redqueen.evaluate", "redqueen.commands")) for name in named), path
+
+
+def test_nothing_that_rewards_or_trains_can_read_the_ledger_where_measurements_are_kept() -> None:
+    """Measurements leave a run through the ledger alone: who cannot open it cannot learn from them."""
+    for path in ROOT.rglob("*.py"):
+        room = path.relative_to(ROOT).parts[0].removesuffix(".py")
+        if room in STAGES or room in ("tasks", "archive", "records", "world", "loop", "turn", "fixed", "engine", "model"):
+            text = path.read_text()
+            assert "redqueen.ledger" not in text and "sqlite3" not in text, path
+
+
+def reachable(hint: Any, found: set[type]) -> None:
+    """The classes within a type, and those within their fields."""
+    for inner in get_args(hint):
+        reachable(inner, found)
+    if isinstance(hint, type) and hint not in found and hint.__module__.startswith("redqueen."):
+        found.add(hint)
+        for field in get_type_hints(hint).values():
+            reachable(field, found)
+
+
+def test_nothing_that_a_reward_or_an_update_is_given_holds_a_measurement() -> None:
+    """All that a function can read without an import is in its arguments: no class within these is one of evaluation or of the ledger."""
+    for name in ("redqueen.reward", "redqueen.update", "redqueen.match.outcome"):
+        found: set[type] = set()
+        functions = [thing for thing in vars(importlib.import_module(name)).values() if inspect.isfunction(thing) and thing.__module__ == name]
+        for function in functions:
+            for hint in get_type_hints(function).values():
+                reachable(hint, found)
+        assert functions and found, name
+        assert not [one for one in found if one.__module__.startswith(("redqueen.evaluate", "redqueen.ledger", "redqueen.commands"))], name
 
 
 def test_what_makes_documents_loads_no_torch() -> None:

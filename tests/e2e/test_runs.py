@@ -174,6 +174,7 @@ def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path
     [
         (["--base", "no/such[x]/folder"], "there is no folder no/such[x]/folder"),
         (["--set", "evaluate.suite=heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
+        (["--set", "evaluate.suite=humaneval", "--set", "evaluate.data=nowhere"], "humaneval: there is no humaneval.jsonl"),
         (["--set", "tasks.kinds=['nowhere:Kind']"], "the task kind 'nowhere:Kind' cannot be imported"),
         (["--set", "population.teachers=0", "--set", "fixed.source=nowhere.jsonl"], "there is no file nowhere.jsonl"),
         (["--set", "archive.seeds=nowhere.jsonl"], "there is no file nowhere.jsonl"),

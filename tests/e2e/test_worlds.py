@@ -93,6 +93,19 @@ def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, P
     assert suites <= {"crossplay/1", "crossplay/2"} and suites
 
 
+def test_members_of_all_worlds_are_asked_together_and_count_each_in_its_own(runs: tuple[Path, Path]) -> None:
+    words = ("--suite", "heldout-quick", "--limit", "3", "--max-tokens", "4", "--member", "students", "--device", "cpu", "--json")
+    found = json.loads(call("eval", str(runs[0]), *words).splitlines()[-1])["suites"]["heldout-quick"]
+    solo, *duo = found["members"]
+    assert solo == "0/B0" and all(name.startswith("1/S") for name in duo) and len(duo) == 2
+    assert [(one["world"], one["arm"], one["members"]) for one in found["populations"]] == [(1, "duo", duo)]
+    connection = sqlite3.connect(runs[0] / "run.sqlite")
+    kept = connection.execute("SELECT world, count(DISTINCT subject), count(*) FROM evals WHERE suite LIKE 'eval/%' GROUP BY world").fetchall()
+    assert kept == [(0, 2, 6), (1, 3, 9)]
+    one = json.loads(call("eval", f"{runs[0]}/{duo[0]}", *words[:6], *words[8:]).splitlines()[-1])
+    assert one["suites"]["heldout-quick"]["against_base"] == found["members"][duo[0]]["against_base"]
+
+
 def test_retention_tells_of_every_operator_beside_its_controls(runs: tuple[Path, Path]) -> None:
     words = ("--operator", "gaussian", "--seeds", "1", "--updates", "3", "--problems", "2", "--json")
     found = json.loads(call("retention", str(runs[1]), *words).splitlines()[-1])

@@ -7,7 +7,7 @@ from typing import Any
 
 from redqueen.errors import ConfigError
 from redqueen.report.compute import Spent, spent
-from redqueen.report.scores import CROSSPLAY, accuracy, answers_of, base_answers, mean_answers, paired
+from redqueen.report.scores import CROSSPLAY, accuracy, base_answers, mean_answers, paired, student_answers
 from redqueen.report.side import Side
 
 _ASIDE = (
@@ -107,7 +107,9 @@ def _scores(side: Side, step: int) -> dict[str, float]:
         WHERE world = :world AND step <= :step AND subject <> 'base' AND suite NOT LIKE :own GROUP BY suite"""
     for row in side.rows(query, step=step, own=f"{CROSSPLAY}%"):
         suite = row["suite"]
-        students = [answers for subject, answers in answers_of(side, suite, row["step"]).items() if subject != "base"]
+        students = list(student_answers(side, suite, row["step"]).values())
+        if not students:  # teachers alone were asked
+            continue
         found[f"{suite}: mean student"] = accuracy(mean_answers(students)).mean
         found[f"{suite}: weakest student"] = min(accuracy(answers).mean for answers in students)
         gained = paired(mean_answers(students), base_answers(side, suite))

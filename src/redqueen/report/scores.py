@@ -65,6 +65,11 @@ def answers_of(side: Side, suite: str, step: int) -> Answers:
     return dict(found)
 
 
+def student_answers(side: Side, suite: str, step: int) -> Answers:
+    """Of those that solve problems: `redqueen eval` asks teachers too."""
+    return {name: found for name, found in answers_of(side, suite, step).items() if name != "base" and name not in side.teachers}
+
+
 def base_answers(side: Side, suite: str) -> dict[str, float]:
     """The base never changes: whatever was measured last."""
     query = "SELECT max(step) AS step FROM evals WHERE world = :world AND suite = :suite AND subject = 'base'"
@@ -92,7 +97,7 @@ def _suite(side: Side, suite: str) -> dict[str, Any]:
     lines: dict[str, list[Any]] = {"steps": [], "mean": [], "low": [], "high": [], "weakest": []}
     last: Answers = {}
     for step in steps:
-        students = {name: found for name, found in answers_of(side, suite, step).items() if name != "base"}
+        students = student_answers(side, suite, step)
         if not students:
             continue
         last, together = students, mean_estimate(list(mean_answers(list(students.values())).values()))

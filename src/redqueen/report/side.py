@@ -76,6 +76,11 @@ class Side:
         return {row["member"]: row["slot"] for row in self.rows("SELECT member, slot FROM births WHERE world = :world")}
 
     @cached_property
+    def teachers(self) -> frozenset[str]:
+        """All members that only ever posed problems."""
+        return frozenset(row["member"] for row in self.rows("SELECT member FROM births WHERE world = :world AND role = 'teacher'"))
+
+    @cached_property
     def places(self) -> dict[str, str]:
         """By member: the name of its place, such as T2 for T2, T2.10 and T2.30."""
         return {member: member.partition(".")[0] for member in self.slots}
