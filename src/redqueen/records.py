@@ -1,6 +1,7 @@
 """The nouns: what one stage hands to the next. Frozen, plain data; a bad model output is a record too, with a reason."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from redqueen.program.complexity import Complexity
@@ -73,7 +74,7 @@ class Writing:
         return sum(self.logprobs) / len(self.logprobs) if self.logprobs else 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Problem:
     """A verified problem: its program ran, and gave these outputs for these inputs, in three processes alike."""
 
@@ -91,7 +92,7 @@ class Problem:
     message: str = ""
     author: Author | None = None
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Equal problems are the same problem: the hash of kind, canonical program and inputs."""
         return content_key(self.kind, self.canonical, *self.inputs)

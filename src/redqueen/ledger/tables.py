@@ -5,6 +5,7 @@ import math
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import resources
 from typing import Any
 
@@ -24,13 +25,18 @@ class Table:
         """Whether its rows belong to steps, and leave with them."""
         return "step" in self.columns
 
+    @cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset(self.columns)
+
     def insert(self, verb: str) -> str:
         return f"{verb} INTO {self.name} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"
 
     def values(self, row: Mapping[str, Any]) -> list[Any]:
         """The row in the order of the columns. A column that is left out is NULL, which the schema allows or not."""
-        if wrong := [name for name in row if name not in self.columns]:
-            raise ValueError(unknown(f"column of the table {self.name}", wrong[0], self.columns))
+        if not self._known.issuperset(row):
+            wrong = next(name for name in row if name not in self._known)
+            raise ValueError(unknown(f"column of the table {self.name}", wrong, self.columns))
         if missing := [name for name in self.key if row.get(name) is None]:
             raise ValueError(f"a row of the table {self.name} has no {missing[0]}: {dict(row)!r:.200}")
         return [self._value(name, row.get(name)) for name in self.columns]

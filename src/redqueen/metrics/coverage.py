@@ -5,6 +5,7 @@ that only looks different fills a new cell but shows no new behaviour.
 """
 
 import ast
+from functools import lru_cache
 
 from redqueen.program.keys import content_key
 from redqueen.records import Problem
@@ -40,14 +41,15 @@ def behaviour(problem: Problem, outcome: Outcome) -> str:
     return content_key(types, *seen)[:16]
 
 
-def _arguments(text: str) -> list[object]:
+@lru_cache(1 << 14)  # a problem's are asked for before its probes and after
+def _arguments(text: str) -> tuple[object, ...]:
     """The values of a call's arguments; one None where they cannot be read as such."""
     try:
         call = ast.parse(f"f({text})", mode="eval").body
         assert isinstance(call, ast.Call)
-        return [ast.literal_eval(argument) for argument in [*call.args, *(keyword.value for keyword in call.keywords)]]
+        return tuple(ast.literal_eval(argument) for argument in [*call.args, *(keyword.value for keyword in call.keywords)])
     except (ValueError, SyntaxError, MemoryError, RecursionError, AssertionError):
-        return [None]
+        return (None,)
 
 
 def _like(value: object, number: int) -> object:

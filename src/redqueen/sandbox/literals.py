@@ -156,7 +156,7 @@ class _Reader:
     def __init__(self, text: str, max_text: int) -> None:
         if len(text) > max_text:
             raise NotLiteral("too large")
-        if "\0" in text or any("\ud800" <= char <= "\udfff" for char in text):
+        if "\0" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)):
             raise NotLiteral("not valid text")
         self.text = text
         self.at = 0
