@@ -98,7 +98,9 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     assert calls == [{0, 1, 2, 3, 4}] * 2
 
 
-def test_a_member_of_a_run_is_named_behind_it_or_by_an_option(folder: Path, data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once(
+    folder: Path, data: Path, calls: list[set[int]], capsys: pytest.CaptureFixture[str]
+) -> None:
     name = next(name for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2") if name.startswith("S1"))
     run(f"{folder}/{name}", ["cruxeval-o"], options(data))
     found = json.loads(capsys.readouterr().out)
@@ -107,6 +109,9 @@ def test_a_member_of_a_run_is_named_behind_it_or_by_an_option(folder: Path, data
     assert found["target"] == f"run/{name}"
     assert {"accuracy", "base", "against_base"} < found["suites"]["cruxeval-o"].keys()
     assert rows(folder, "SELECT DISTINCT subject FROM evals WHERE suite LIKE 'eval/%' ORDER BY subject") == [(name,), ("base",)]
+    run(str(folder), ["cruxeval-o"], options(data, "students"))
+    assert json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"]["base"] == found["suites"]["cruxeval-o"]["base"]
+    assert [len(slots) for slots in calls] == [2, 1]  # the member and the base, then the other student alone
 
 
 def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> None:

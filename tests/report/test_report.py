@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from redqueen.cli import app
 from redqueen.errors import ConfigError, DataError
-from redqueen.ledger.store import Ledger, reader
+from redqueen.ledger.store import Ledger, digest, reader
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, tab
 from redqueen.report.gather import gather_runs
@@ -268,6 +268,17 @@ def test_crossplay_is_a_matrix_of_its_own_and_no_suite(run: Path, tmp_path: Path
     (side,) = gather_runs([tmp_path / "crossed"])
     assert [suite["suite"] for suite in side["suites"]] == ["heldout-quick"]
     assert side["crossplay"] == {"students": [4, 8], "problems": [4, 8], "cells": [[4, 4, 10, 5], [4, 8, 10, 5], [8, 4, 10, 5], [8, 8, 10, 5]]}
+
+
+def test_teachers_that_were_asked_later_do_not_count_as_students(run: Path, tmp_path: Path) -> None:
+    shutil.copytree(run, tmp_path / "asked")
+    with Ledger.open(tmp_path / "asked") as ledger:
+        row = {"world": 0, "step": ledger.last_step(), "suite": "eval/own (own-1, base, greedy, 9 tokens)", "kind": "own-1", "tier": 0, "sample": 0}
+        ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": subject == "T0"} for subject in ("T0", "S0", "base") for item in range(10)])  # fmt: skip
+    (side,) = gather_runs([tmp_path / "asked"])
+    own = next(suite for suite in side["suites"] if suite["suite"].startswith("eval/own"))
+    assert [one["subject"] for one in own["subjects"]] == ["S0"] and own["students"]["score"][0] == 0
+    assert digest(tmp_path / "asked") == digest(run)
 
 
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])

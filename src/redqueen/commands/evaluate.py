@@ -97,7 +97,9 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
     base = target.base
     notes.print(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}".replace("torch.", ""))
     if chosen:
-        notes.print(f"{len(chosen.candidates)} members of {chosen.folder} after step {chosen.step}, and the base", soft_wrap=True, markup=False)
+        note(
+            f"{', '.join(one.name for one in chosen.candidates[:16])}{', ...' * (len(chosen.candidates) > 16)} after step {chosen.step}, and the base"
+        )
     pack = pack or (chosen.config.tasks.load_pack(base.pack) if chosen else load_pack(base.pack))
     warn_if_unsafe(options.unsafe)
     if has_members:

@@ -160,4 +160,5 @@ class Journal:
 
 
 def _as_json(setting: Setting) -> dict[str, Any]:
-    return {**asdict(setting), "members": list(setting.members)}
+    """Without the members: what one of them answered does not depend on who else was asked."""
+    return {name: value for name, value in asdict(setting).items() if name != "members"}
