@@ -90,6 +90,7 @@ def _pairings(turn: Turn) -> list[Pairing]:
 def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     """Teachers write proposals; the sandbox turns them into problems or rejections."""
     config = turns[0].world.config
+    fixed = [(turn, tools.thread.submit(_fixed, turn, tools)) for turn in turns if turn.world.config.is_fixed]
     asked = [(turn, request) for turn in turns if not turn.world.config.is_fixed for request in _requests(turn, tools)]
     asks = [
         Ask(turn.world.slot(turn.pairings[request.pairing].teacher), request.prompt, turn.world.config.propose.max_tokens, request.seed)
@@ -111,11 +112,10 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     for number, ((turn, request), one, verdict) in enumerate(zip(asked, written, found, strict=True)):
         turn.posed.append(Posed(request.pairing, request.prompt_number, proposal(number, one.text, one.writing), verdict))
     for turn in turns:
-        if turn.world.config.is_fixed:
-            turn.posed = _fixed(turn, tools)
-            continue
         for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], turn.world.known), strict=True):
             posed.verdict = verdict
+    for turn, future in fixed:
+        turn.posed = future.result()
 
 
 def _requests(turn: Turn, tools: Tools) -> list[Request]:
@@ -127,12 +127,19 @@ def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
     """The fixed problems of each student: they may come again in a later step, and to other students, but not twice to one."""
     world = turn.world
     assert world.source is not None
-    found: list[Posed] = []
-    for number, pairing in enumerate(turn.pairings):
-        drafts = world.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
-        jobs = [(kind, draft, None) for kind, draft in drafts]
-        verdicts = without_duplicates(tools.thread.submit(judge_drafts, jobs, tools.kinds, tools.sandbox, world.config.verify).result(), ())
-        found += [Posed(number, len(found) + place, Proposal(kind, ""), verdicts[place]) for place, (kind, _) in enumerate(drafts)]
+    drafts = [
+        (number, kind, draft)
+        for number, pairing in enumerate(turn.pairings)
+        for kind, draft in world.source(world.seed, turn.step, pairing.student.id, world.config.fixed.problems)
+    ]
+    verdicts = judge_drafts([(kind, draft, None) for _, kind, draft in drafts], tools.kinds, tools.sandbox, world.config.verify)
+    found = [
+        Posed(number, place, Proposal(kind, ""), verdict) for place, ((number, kind, _), verdict) in enumerate(zip(drafts, verdicts, strict=True))
+    ]
+    for number in range(len(turn.pairings)):
+        mine = [posed for posed in found if posed.pairing == number]
+        for posed, verdict in zip(mine, without_duplicates([posed.verdict for posed in mine], ()), strict=True):
+            posed.verdict = verdict
     return found
 
 
