@@ -62,12 +62,16 @@ class ModelScribe:
             for number in fitting
         ]
 
+        texts: dict[tuple[int, ...], str] = {}
+
         def ended(some: Sequence[tuple[int, Completion]]) -> None:
             new = []
             for row, completion in some:
                 number = fitting[row]
+                if completion.tokens not in texts:  # many write the same
+                    texts[completion.tokens] = self.base.decode(list(completion.tokens))
                 writing = Writing(prompts[number], completion.tokens, completion.logprobs, completion.ended)
-                found[number] = written = Written(self.base.decode(list(completion.tokens)), writing)
+                found[number] = written = Written(texts[completion.tokens], writing)
                 new.append((number, written))
             receive(new)
 
