@@ -1,5 +1,7 @@
 """The three kinds, in both packs: a proposal becomes a problem, the problem is asked, answers are graded."""
 
+from dataclasses import replace
+
 import pytest
 
 from redqueen.config import Config
@@ -9,6 +11,7 @@ from redqueen.sandbox.pool import SandboxPool
 from redqueen.solve import answer_prompt, grade
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts.chat import WORKED
 from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import WRITERS
 
@@ -191,3 +194,16 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: st
 )
 def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(pool: SandboxPool, text: str, verdict: str) -> None:
     assert grade([(a_problem(pool), text)], KINDS, load_pack("chat"), pool, CONFIG)[0].verdict == verdict
+
+
+@pytest.mark.parametrize(("kind", "role"), WORKED)
+def test_the_worked_replies_of_the_chat_pack_are_what_it_asks_for(pool: SandboxPool, kind: str, role: str) -> None:
+    task, problem, pack = KINDS[kind], a_problem(pool, kind), load_pack("chat")
+    text = pack.render(task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem)).text
+    reply = text[text.rindex("<think>") :]
+    if role == "student":
+        assert task.read_answer(pack.parse(reply, task.answer_blocks))
+        return
+    doubling = replace(problem, program="def f(numbers):\n    return [2 * number for number in numbers if number > 0]\n")
+    (verdict,) = verify([Proposal(kind, reply, (doubling,))], KINDS, pack, pool, CONFIG)
+    assert isinstance(verdict, Problem), verdict
