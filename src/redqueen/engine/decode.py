@@ -118,8 +118,8 @@ class Decoders:
         key = tuple(slots), length
         if key not in self.kept:
             total = torch.cuda.mem_get_info(self.forward.base.device)[1]
-            if sum(decoder.cache.bytes for decoder in self.kept.values()) > _KEPT_FRAC * total:
-                self.kept.clear()
+            while sum(decoder.cache.bytes for decoder in self.kept.values()) > _KEPT_FRAC * total:
+                del self.kept[next(iter(self.kept))]  # the oldest
             self.kept[key] = Decoder(self.forward, slots, length, self.graph_pool)
         self.kept[key].clear()
         return self.kept[key]
