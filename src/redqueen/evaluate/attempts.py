@@ -5,15 +5,17 @@ A kill loses what was not yet graded, and no more: a second call takes up the re
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from redqueen.errors import DataError
 from redqueen.evaluate.suite import Item, Judges, Style, Suite
-from redqueen.overlap import Overlap
 from redqueen.tasks.prompts import Prompt
+
+_CHUNK = 64
+"""Most replies that are graded together: those before them are written down first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Setting:
     temperature: float
     max_tokens: int
     members: tuple[str, ...]
-    """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base."""
+    """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base. The base is the last."""
     of: str = ""
     """The run and the step at which the members were as they are; empty: no run."""
 
@@ -61,12 +63,14 @@ class Question:
 Reply = tuple[str, bool]
 """What was written, and whether it was cut off at the limit."""
 
+Receive = Callable[[Sequence[tuple[int, Reply]]], None]
+
 
 class Respondent(Protocol):
     """Who is asked: a base, or members on one."""
 
-    def reply(self, questions: Sequence[Question], temperature: float, receive: Callable[[int, Reply], None]) -> None:
-        """All questions in one call; `receive` gets each reply with the number of its question, as soon as it is there."""
+    def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
+        """All questions in one call; `receive` gets replies with the numbers of their questions, as soon as they are there."""
         ...
 
 
@@ -84,35 +88,51 @@ def attempt(
     done(sum(key in before for key in keys))
     missing = [one for one, key in zip(wanted, keys, strict=True) if key not in before]
 
-    failed: list[Exception] = []
-
-    def grade(some: list[tuple[Wanted, Reply]]) -> list[Attempted]:
-        try:
-            graded = _graded(suite, some, setting, judges)
-            journal.write(setting, graded)
-        except Exception as error:
-            failed.append(error)
-            raise
+    def grade(some: Sequence[tuple[int, Reply]]) -> list[Attempted]:
+        graded = _graded(suite, [(missing[number], reply) for number, reply in some], setting, judges)
+        journal.write(setting, graded)
         done(len(graded))
         return graded
 
     with ThreadPoolExecutor(1, "grading") as thread:
-        grading = Overlap(thread, grade)
-
-        def receive(number: int, reply: Reply) -> None:
-            if failed:  # a full disk, a package that is not there: nothing more need be written
-                raise failed[0]
-            grading.add(number, (missing[number], reply))
-
-        respondent.reply([_question(suite, one, setting) for one in missing], setting.temperature, receive)
-        new, _ = grading.results()
+        grading = _Grading(thread, grade)
+        respondent.reply([_question(suite, one, setting) for one in missing], setting.temperature, grading.add)
+        new = grading.results()
     before |= {(one.item, one.member, one.sample): one for one in new}
     return [before[key] for key in keys]
 
 
+class _Grading:
+    """Replies graded in one thread beside the writing: what has come while it was busy, it takes next. So a kill loses little."""
+
+    def __init__(self, thread: ThreadPoolExecutor, work: Callable[[Sequence[tuple[int, Reply]]], list[Attempted]]) -> None:
+        self.thread, self.work = thread, work
+        self.waiting: list[tuple[int, Reply]] = []
+        self.sent: list[Future[list[Attempted]]] = []
+
+    def add(self, some: Sequence[tuple[int, Reply]]) -> None:
+        self.waiting += some
+        if not self.sent or self.sent[-1].done():
+            if self.sent:
+                self.sent[-1].result()  # a full disk, a package that is not there: raised now, before more is written in vain
+            self._send()
+
+    def results(self) -> list[Attempted]:
+        while self.waiting:
+            self._send()
+        return [one for future in self.sent for one in future.result()]
+
+    def _send(self) -> None:
+        self.sent.append(self.thread.submit(self.work, self.waiting[:_CHUNK]))
+        self.waiting = self.waiting[_CHUNK:]
+
+
 def _question(suite: Suite, wanted: Wanted, setting: Setting) -> Question:
+    """Members draw by streams of their own: with a common one their answers would agree by more than what they have learned."""
     item, member, sample = wanted
-    return Question(suite.prompt(item, setting.style), member, item.max_tokens or setting.max_tokens, ("benchmark", setting.suite, item.id, sample))
+    own = () if member == len(setting.members) - 1 else (setting.members[member],)
+    stream = ("benchmark", setting.suite, item.id, sample, *own)
+    return Question(suite.prompt(item, setting.style), member, item.max_tokens or setting.max_tokens, stream)
 
 
 def _graded(suite: Suite, some: Sequence[tuple[Wanted, Reply]], setting: Setting, judges: Judges) -> list[Attempted]:

@@ -5,7 +5,7 @@ member as it is born, which adds nothing.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
-from redqueen.evaluate.attempts import Question, Reply
+from redqueen.evaluate.attempts import Question, Receive
 from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.suite import Style
 from redqueen.model.base import Base, Dtype, load_base
@@ -57,12 +57,11 @@ class Target:
         """What tells these members from others of the same names."""
         return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}" if self.chosen else ""
 
-    def reply(self, questions: Sequence[Question], temperature: float, receive: Callable[[int, Reply], None]) -> None:
+    def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
         asks = [Ask(question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)) for question in questions]
 
         def ended(some: Sequence[tuple[int, Written]]) -> None:
-            for number, written in some:
-                receive(number, (written.text, written.writing.ended == "length"))
+            receive([(number, (written.text, written.writing.ended == "length")) for number, written in some])
 
         ModelScribe(self.engine, self.base).write(asks, temperature, ended)
 
@@ -111,11 +110,16 @@ def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) ->
 def _read_rows(chosen: Chosen) -> "Tensor":
     """The chosen members' rows of the engine's file, and no others."""
     import torch
-    from safetensors import safe_open
+    from safetensors import SafetensorError, safe_open
 
-    with safe_open(chosen.checkpoint.folder / ENGINE_FILE, framework="pt") as file:
-        rows = file.get_slice("weights")
-        return torch.cat([rows[one.saved.slot : one.saved.slot + 1] for one in chosen.candidates])
+    try:
+        with safe_open(chosen.checkpoint.folder / ENGINE_FILE, framework="pt") as file:
+            rows = file.get_slice("weights")
+            return torch.cat([rows[one.saved.slot : one.saved.slot + 1] for one in chosen.candidates])
+    except (OSError, SafetensorError) as error:
+        raise DataError(
+            f"{chosen.checkpoint.folder} cannot be read: {error}. If the run goes on, a newer checkpoint is there now: try again."
+        ) from error
 
 
 def _load(named: str, device: str, dtype: Dtype, hint: str) -> Base:
