@@ -1,0 +1,26 @@
+"""Texts and what the sandbox makes of them: by number, and one verdict for equal answers to one question."""
+
+from redqueen.loop import Answer, Tools, _written
+from redqueen.scribe import Ask
+from redqueen.tasks import KINDS
+from redqueen.tasks.prompts import Prompt
+from redqueen.tasks.prompts.compact import CompactPack
+from tests.scripted import CountingEngine, ScriptedScribe, TrustingSandbox
+
+
+def test_a_text_that_answers_a_question_a_second_time_is_not_worked_on_again() -> None:
+    scribe = ScriptedScribe({0: lambda prompt, draw: prompt})
+    tools = Tools(scribe, CountingEngine(1), TrustingSandbox(), dict(KINDS), CompactPack())
+    worked: list[Answer] = []
+
+    def work(some: list[Answer]) -> list[str]:
+        worked.extend(some)
+        return [f"{question}: {text.upper()}" for question, text in some]
+
+    texts, questions = ["yes", "no", "yes", "yes", "no"] * 40, [0, 0, 0, 1, 1] * 40
+    asks = [Ask(0, Prompt(text), 8, number) for number, text in enumerate(texts)]
+    with tools.thread:
+        written, found = _written(tools, "solve", asks, questions, 1.0, work, [])
+    assert [one.text for one in written] == texts
+    assert found == [f"{question}: {text.upper()}" for question, text in zip(questions, texts, strict=True)]
+    assert sorted(worked) == [(0, "no"), (0, "yes"), (1, "no"), (1, "yes")]
