@@ -137,7 +137,7 @@ def test_a_run_that_is_being_played_is_measured_but_not_written_to(
     with RunLock(folder):
         run(str(folder), ["cruxeval-o"], options(data, "students"))
     out, err = capsys.readouterr()
-    assert "cruxeval-o is not in the ledger of the run: process" in err
+    assert "cruxeval-o is not in the ledger of the run: another process is at it" in err
     assert json.loads((folder / "evals/step-000002-cruxeval-o.json").read_text()) == json.loads(out)
     assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(0,)]
     run(str(folder), ["cruxeval-o"], options(data, "students"))

@@ -11,7 +11,7 @@ from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.members import eval_row
 from redqueen.evaluate.suite import Item
-from redqueen.ledger.lock import RunLock
+from redqueen.ledger.lock import RunLock, is_held
 from redqueen.ledger.store import MEASURED_LATER, Ledger
 
 
@@ -35,6 +35,10 @@ def kept_rows(chosen: Chosen, setting: Setting, items: Sequence[Item], attempts:
 
 def keep(chosen: Chosen, rows: Sequence[dict[str, Any]]) -> str:
     """Write the rows to the run's ledger. Why not, where that cannot be: a run that is being played has one writer already."""
+    if is_held(chosen.folder):
+        return (
+            f"another process is at it, and a run has one writer. When that ends, the same command adds step {chosen.step}, if that is still the last"
+        )
     try:
         with RunLock(chosen.folder), Ledger.open(chosen.folder) as ledger:
             if ledger.last_step() < chosen.step:
