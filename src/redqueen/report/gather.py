@@ -40,7 +40,7 @@ def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
         "about": {name: side.about.get(name, "") for name in ("base", "version", "created")} | {"machine": _machine(side)},
         "steps_done": side.last,
         "steps_wanted": int(wanted) if wanted.isdecimal() else None,
-        "active": is_held(side.folder),
+        "active": not side.about.get("ended") and is_held(side.folder),  # a run that has ended writes its report while it still holds its lock
         "ended": side.about.get("ended", ""),
         "steps": side.windows.ends,
         "window": side.windows.size,
