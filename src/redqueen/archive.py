@@ -1,10 +1,12 @@
 """The archive of a world's problems: each once, the oldest leave first."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
 
 from pydantic import Field
 
+from redqueen.metrics.coverage import cell
 from redqueen.records import Problem
 from redqueen.section import Section
 
@@ -18,6 +20,9 @@ class ArchiveConfig(Section):
     """How many random programs, for `pawn`."""
     seed_tiers: tuple[int, int] = (1, 3)
     """Lowest and highest tier of these."""
+    rarity: float = Field(default=0.0, ge=0)
+    """How strongly problems of rare structure are preferred when teachers are shown some: each counts as one over the archive's problems in its
+    structural cell, to this power. 0: all alike; 1: every cell as likely as every other."""
 
 
 class Archive:
@@ -38,11 +43,17 @@ class Archive:
             del self._problems[next(iter(self._problems))]
         return True
 
-    def sample(self, count: int, draw: Random, kinds: Iterable[str] | None = None) -> list[Problem]:
-        """Different problems, of these kinds where they are given, as many as there are up to `count`."""
+    def sample(self, count: int, draw: Random, kinds: Iterable[str] | None = None, rarity: float = 0.0) -> list[Problem]:
+        """Different problems, of these kinds where they are given, as many as there are up to `count`; those of rare structure sooner."""
         wanted = None if kinds is None else set(kinds)
         there = [problem for problem in self if wanted is None or problem.kind in wanted]
-        return draw.sample(there, min(count, len(there)))
+        if not rarity:
+            return draw.sample(there, min(count, len(there)))
+        cells = [cell(problem) for problem in there]
+        crowds = Counter(cells)
+        # the least of exponential times, each at its own rate: a weighted draw without putting back (Efraimidis and Spirakis)
+        times = [(draw.expovariate(crowds[where] ** -rarity), number) for number, where in enumerate(cells)]
+        return [there[number] for _, number in sorted(times)[:count]]
 
     def __contains__(self, key: object) -> bool:
         return key in self._problems

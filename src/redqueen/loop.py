@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from redqueen.engine import Engine, TrainRow, TrainSettings
 from redqueen.evolve.select import Standing
-from redqueen.evolve.step import apply, plan
+from redqueen.evolve.step import apply, breed, plan
 from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
@@ -31,6 +32,9 @@ from redqueen.turn import Posed, Turn, birth_row
 from redqueen.update import Sample, UpdateConfig, advantages
 from redqueen.verify import judge, judge_drafts, without_duplicates
 from redqueen.world import member_id
+
+if TYPE_CHECKING:
+    from redqueen.model.population import Adapter
 
 FIXED = Member("fixed", "teacher", -1)
 """Stands where a teacher would, when problems are fixed ones."""
@@ -120,7 +124,8 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
 
 def _requests(turn: Turn, tools: Tools) -> list[Request]:
     world = turn.world
-    return requests(turn.pairings, world.archive, tools.kinds, tools.pack, world.config.propose, world.seed, turn.step)
+    config = world.config
+    return requests(turn.pairings, world.archive, tools.kinds, tools.pack, config.propose, world.seed, turn.step, config.archive.rarity)
 
 
 def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
@@ -354,8 +359,28 @@ def evolve(turn: Turn, tools: Tools) -> None:
             learning_rate=replacement.learning_rate if perturbed else old.learning_rate,
         )
         tools.engine.write(world.slot(old), weights, reset_optimizer=config.evolve.child.reset_optimizer)
-        birth = replacement.birth(child.id, turn.step)
-        turn.births.append(birth_row(child, birth.parents, birth.operator, dict(birth.settings)))
+        birth, further = replacement.birth(child.id, turn.step), _apart(child, weights, turn, tools)
+        turn.births.append(birth_row(child, birth.parents, birth.operator, {**birth.settings, **({"further": further} if further else {})}))
         turn.deaths.append({"member": old.id, "reason": replacement.reason, "mu": old.rating.mu, "sigma": old.rating.sigma})
         world.members = [child if member.id == old.id else member for member in world.members]
     turn.metrics["evolve/replaced"] = len(planned)
+
+
+_MOST_FURTHER = 5
+
+
+def _apart(child: Member, weights: "Adapter", turn: Turn, tools: Tools) -> int:
+    """A child too near to another member of its role is mutated further, a few times at most: how often is returned."""
+    world, config = turn.world, turn.world.config.evolve
+    others = [member.slot for member in world.members if member.role == child.role and member.slot != child.slot]
+    if not config.least_distance or not others or not config.mutations:
+        return 0
+    draw = stream(world.seed, turn.step, "apart", child.id)
+    for times in range(_MOST_FURTHER):
+        apart = tools.engine.distances(world.first_slot, len(world.members))[child.slot]
+        if min(apart[slot] for slot in others) >= config.least_distance:
+            return times
+        settings = draw.choices(config.mutations, [one.weight for one in config.mutations])[0]
+        weights = breed([weights], settings, draw.getrandbits(63))
+        tools.engine.write(world.slot(child), weights, reset_optimizer=config.child.reset_optimizer)
+    return _MOST_FURTHER

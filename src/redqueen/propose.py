@@ -39,7 +39,14 @@ class Request:
 
 
 def requests(
-    pairings: Sequence[Pairing], archive: Archive, kinds: dict[str, TaskKind], pack: PromptPack, config: ProposeConfig, seed: int, step: int
+    pairings: Sequence[Pairing],
+    archive: Archive,
+    kinds: dict[str, TaskKind],
+    pack: PromptPack,
+    config: ProposeConfig,
+    seed: int,
+    step: int,
+    rarity: float = 0.0,
 ) -> list[Request]:
     """What the teachers are asked in this step, each from a random stream of its own."""
     found: list[Request] = []
@@ -50,7 +57,7 @@ def requests(
                 path = (step, "propose", pairing.teacher.id, pairing.student.id, name, turn)
                 draw = stream(seed, *path)
                 count = draw.randint(min(1, kind.reference_count), kind.reference_count)
-                references = archive.sample(count, draw, (name, *kind.reference_kinds))
+                references = archive.sample(count, draw, (name, *kind.reference_kinds), rarity)
                 prompt, shown = proposal_prompt(kind, references, pack, config)
                 number = next(numbers)
                 found += [Request(place, name, number, prompt, shown, seed_for(seed, *path, sample)) for sample in range(config.samples)]

@@ -194,6 +194,25 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
     )
 
 
+def test_a_child_too_near_to_others_is_mutated_further(tmp_path: Path) -> None:
+    class Near(CountingEngine):
+        """Everybody is near until a second write in a row."""
+
+        writes = 0
+
+        def write(self, slot: int, weights: Any, *, reset_optimizer: bool) -> None:
+            self.writes += 1
+
+        def distances(self, first: int, count: int) -> list[list[float]]:
+            return [[0.5 if self.writes % 3 else 2.0] * count] * count
+
+    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=2", *EVOLVING, "evolve.least_distance=1.0"]) as run:
+        run.tools.engine = Near(4)
+        play(run)
+    settings = [json.loads(text) for (text,) in rows(tmp_path, "SELECT settings FROM births WHERE step = 2")]
+    assert [one["further"] for one in settings] == [2, 2]
+
+
 def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tmp_path: Path) -> None:
     class Broken(ScriptedScribe):
         def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:

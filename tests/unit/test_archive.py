@@ -1,5 +1,8 @@
 """The archive keeps each problem once and lets the oldest go first."""
 
+from collections import Counter
+from dataclasses import replace
+
 from redqueen.archive import Archive
 from redqueen.program.complexity import Complexity
 from redqueen.records import Problem
@@ -32,3 +35,13 @@ def test_samples_are_different_problems_and_repeat_with_their_stream() -> None:
     assert drawn[0] == drawn[1]
     assert len({item.key for item in drawn[0]}) == 5
     assert len(archive.sample(20, stream(0, "draw"))) == 8
+
+
+def test_rare_structures_are_shown_more_when_that_is_asked_for() -> None:
+    rare = replace(problem(99), complexity=Complexity(30, 9, 20, 8, 0.0, 0.0, 0.0))
+    archive = Archive(100, [*(problem(number) for number in range(24)), rare])
+    draw = stream(0, "rare")
+    found = {rarity: Counter(archive.sample(1, draw, rarity=rarity)[0] is rare for _ in range(400))[True] for rarity in (0.0, 1.0)}
+    assert found[0.0] < 40  # one in 25
+    assert 150 < found[1.0] < 250  # one cell of two
+    assert len({item.key for item in archive.sample(5, draw, rarity=1.0)}) == 5

@@ -63,6 +63,9 @@ class EvolveConfig(Section):
     """The mutations in the mix: names, or tables with `type`, `weight` and the operator's settings."""
     crossovers: tuple[CrossoverSettings, ...] = (Dare(), Layerwise(), SvdSubspace(), Extrapolate())
     """The crossovers in the mix."""
+    least_distance: float = Field(default=0.0, ge=0)
+    """A child nearer than this to another member of its role, as products B A, is mutated further until it is not, a few times at most; 0: never.
+    The metric population/least_distance says how near members are."""
     child: ChildConfig = ChildConfig()
     perturb: PerturbConfig = PerturbConfig()
     hall_of_fame: HallOfFameConfig = HallOfFameConfig()
