@@ -112,18 +112,21 @@ class Config(Section):
         population, scheme = self.population, self.match.scheme
         if scheme == "self_play" and population.teachers:
             raise ValueError("in self-play every member has both roles: set population.teachers=0 and population.students to their number")
-        if len(population.learning_rates) > self.slots:
-            raise ValueError(f"population.learning_rates has {len(population.learning_rates)} rates for {self.slots} members")
+        members = population.teachers + population.students
+        if len(population.learning_rates) > members:
+            raise ValueError(f"population.learning_rates has {len(population.learning_rates)} rates for {members} members")
         if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
             raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
-        if self.evolve.hall_of_fame.size or self.evolve.perturb.temperature_factor != 1:
-            raise ValueError("evolve.hall_of_fame and evolve.perturb.temperature_factor are planned for, but the loop does not use them yet")
+        if self.evolve.perturb.temperature_factor != 1:
+            raise ValueError("evolve.perturb.temperature_factor is planned for, but all members of a call have one temperature today")
+        if self.evolve.hall_of_fame.size and not self.is_rated:
+            raise ValueError("evolve.hall_of_fame needs rated teachers and students: not with fixed problems, nor in self-play")
         return self
 
     @property
     def slots(self) -> int:
-        """Members of a world."""
-        return self.population.teachers + self.population.students
+        """Places of a world in the engine: its members, and those of its hall of fame."""
+        return self.population.teachers + self.population.students + 2 * self.evolve.hall_of_fame.size
 
     @property
     def is_fixed(self) -> bool:

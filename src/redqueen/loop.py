@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from redqueen.engine import Engine, TrainRow, TrainSettings
 from redqueen.evolve.select import Standing
 from redqueen.evolve.step import apply, breed, plan
+from redqueen.hall import admit, with_veterans
 from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
@@ -82,13 +83,15 @@ def play(turns: Sequence[Turn], tools: Tools) -> None:
             remember(turn)
             measure(turn)
             evolve(turn, tools)
+            admit(turn.world, turn.step, tools.engine)
 
 
 def _pairings(turn: Turn) -> list[Pairing]:
     world = turn.world
     if world.config.is_fixed:
         return [Pairing(FIXED, student, 0.5) for student in world.members]
-    return match(world.members, turn.step, stream(world.seed, turn.step, "match"), world.config.match)
+    pairings = match(world.members, turn.step, stream(world.seed, turn.step, "match"), world.config.match)
+    return with_veterans(pairings, world, stream(world.seed, turn.step, "hall")) if world.hall else pairings
 
 
 def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
@@ -296,17 +299,20 @@ _LEARNED = ("rows", "tokens", "loss", "grad_norm", "entropy", "logprob_gap", "lo
 
 
 def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
-    """All that was written in a turn, and where it belongs: to a proposal, or to an attempt of it by number."""
+    """All that was written in a turn by members that learn, and where it belongs: to a proposal, or to an attempt of it by number."""
     samples: list[Sample] = []
     places: list[tuple[Posed, int | None]] = []
+    past = {veteran.member.id for veteran in turn.world.hall}
     alone = turn.world.config.propose.samples == 1
     for number, posed in enumerate(turn.posed):
         pairing, kind = turn.pairings[posed.pairing], posed.proposal.kind
         posed.attempt_advantages = [0.0] * len(posed.attempts)
-        if posed.proposal.writing is not None:
+        if posed.proposal.writing is not None and pairing.teacher.id not in past:
             group = ("kind", kind) if alone else ("prompt", posed.prompt)
             samples.append(Sample(pairing.teacher.id, group, ("teacher", kind), posed.proposal.writing, posed.reward))
             places.append((posed, None))
+        if pairing.student.id in past:
+            continue
         for turn_number, (attempt, earned) in enumerate(zip(posed.attempts, posed.attempt_rewards, strict=True)):
             assert attempt.writing is not None
             samples.append(Sample(pairing.student.id, ("problem", number), ("student", kind), attempt.writing, earned))

@@ -13,6 +13,14 @@ from redqueen.records import Author, Member, Problem, Rating, Role
 _LETTERS: dict[Role, str] = {"teacher": "T", "student": "S", "both": "B"}
 
 
+@dataclass(frozen=True, slots=True)
+class Veteran:
+    """A member as it was after a step, in a slot of its own: it plays, but it learns no more."""
+
+    member: Member
+    step: int
+
+
 @dataclass(slots=True)
 class World:
     number: int
@@ -36,6 +44,8 @@ class World:
     """Steps in a row in which nobody had anything to learn."""
     ended: str = ""
     """Why it plays no further, where it does not: it has nothing left to learn from."""
+    hall: list[Veteran] = field(default_factory=list)
+    """Past members that may be met again."""
 
     @property
     def seed(self) -> int:
@@ -45,7 +55,7 @@ class World:
         return self.first_slot + member.slot
 
     def by_id(self, member: str) -> Member:
-        return next(one for one in self.members if one.id == member)
+        return next(one for one in (*self.members, *(veteran.member for veteran in self.hall)) if one.id == member)
 
     def change(self, member: str, **changes: Any) -> None:
         self.members = [replace(one, **changes) if one.id == member else one for one in self.members]
@@ -61,10 +71,12 @@ class World:
             "lazy_steps": self.lazy_steps,
             "still_steps": self.still_steps,
             "ended": self.ended,
+            "hall": [asdict(veteran) for veteran in self.hall],
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        self.members = [Member(**{**one, "rating": Rating(**one["rating"])}) for one in snapshot["members"]]
+        self.members = list(map(_member, snapshot["members"]))
+        self.hall = [Veteran(_member(one["member"]), one["step"]) for one in snapshot.get("hall", [])]
         self.archive = Archive(self.config.archive.cap, map(_problem, snapshot["archive"]))
         self.known, self.cells, self.behaviours = (set(snapshot[name]) for name in ("known", "cells", "behaviours"))
         self.lazy_steps, self.still_steps, self.ended = snapshot["lazy_steps"], snapshot["still_steps"], snapshot.get("ended", "")
@@ -106,6 +118,10 @@ def _fields(problem: Problem) -> dict[str, Any]:
 
 
 _PROBLEM, _COMPLEXITY = (tuple(field.name for field in fields(kind)) for kind in (Problem, Complexity))
+
+
+def _member(fields: dict[str, Any]) -> Member:
+    return Member(**{**fields, "rating": Rating(**fields["rating"])})
 
 
 def _problem(fields: dict[str, Any]) -> Problem:

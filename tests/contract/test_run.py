@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from redqueen.commands.report import run as write_report
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
 from redqueen.run import Degenerate, Run, run_folder
@@ -211,6 +212,28 @@ def test_a_child_too_near_to_others_is_mutated_further(tmp_path: Path) -> None:
         play(run)
     settings = [json.loads(text) for (text,) in rows(tmp_path, "SELECT settings FROM births WHERE step = 2")]
     assert [one["further"] for one in settings] == [2, 2]
+
+
+def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
+    settings = ["steps=6", *EVOLVING, "evolve.hall_of_fame.size=2", "evolve.hall_of_fame.every=1", "evolve.hall_of_fame.share=1.0"]
+    scripts = dict(enumerate([*TEACHERS, *STUDENTS, *TEACHERS, *STUDENTS]))  # two past teachers, two past students
+    with scripted_run(tmp_path / "a", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
+        assert len(run.tools.engine.weights) == 8  # type: ignore[attr-defined]
+        run.tools.scribe = ScriptedScribe(scripts)
+        play(run)
+    veterans = [veteran.member.id for veteran in run.worlds[0].hall]
+    assert [name.split("@")[0][0] for name in veterans] == ["T", "T", "S", "S"]
+    played_again = rows(tmp_path / "a", "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' OR student LIKE '%@%'")
+    assert played_again == [(10,)]  # from the second step on, one side of every pairing
+    assert rows(tmp_path / "a", "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' AND student LIKE '%@%'") == [(0,)]
+    for table in ("updates", "ratings", "births"):
+        assert rows(tmp_path / "a", f"SELECT count(*) FROM {table} WHERE member LIKE '%@%'") == [(0,)]
+    for until in (2, None):  # stopped and gone on with
+        with scripted_run(tmp_path / "b", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
+            run.tools.scribe = ScriptedScribe(scripts)
+            play(run, until)
+    assert digest(tmp_path / "b") == digest(tmp_path / "a")
+    write_report([tmp_path / "a"], None, False)
 
 
 def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tmp_path: Path) -> None:

@@ -48,6 +48,8 @@ class HallOfFameConfig(Section):
     """Past members, as they were, that matching may draw opponents from, for each role; 0: none."""
     every: int = Field(default=10, ge=1)
     """Steps between two snapshots."""
+    share: float = Field(default=0.25, gt=0, le=1)
+    """Chance that one side of a pairing is a past member instead."""
 
 
 class EvolveConfig(Section):
