@@ -14,6 +14,7 @@ from torch import Tensor
 
 from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings
 from redqueen.engine.config import EngineConfig
+from redqueen.engine.learn import _batches
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
 from redqueen.model.base import Base, load_base
@@ -214,6 +215,16 @@ def test_what_is_learned_from_shared_prompts_is_what_is_learned_from_separate_on
     for slot in range(3):
         assert first.members[slot].grad_norm == pytest.approx(second.members[slot].grad_norm, rel=1e-4)
         assert first.members[slot].loss == pytest.approx(second.members[slot].loss, rel=1e-4, abs=1e-6)
+
+
+def test_a_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
+    draw = Random(3)
+    rows = [TrainRow(slot, (5,) * draw.randint(1, 60), (6,) * draw.randint(1, 30), 1.0) for slot in range(8) for _ in range(draw.randint(1, 6))]
+    batches = list(_batches(rows, 150, True, torch.device("cpu")))
+    assert all(batch.ids.numel() <= 150 + 7 * len(batch.ids) for batch in batches)  # rounded up to multiples of eight
+    assert sum(len(batch.targets) for batch in batches) == sum(len(row.completion) for row in rows)
+    assert any(1 < len(set(batch.slots)) < 8 for batch in batches)
+    assert [len(batch.ids) for batch in _batches(rows, 10, True, torch.device("cpu"))] == [1] * len(rows)
 
 
 def test_micro_batches_make_no_difference(tokenizer: Any) -> None:

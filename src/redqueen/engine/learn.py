@@ -200,7 +200,7 @@ def _dealt(rows: Sequence[TrainRow], parts: int) -> Iterator[list[TrainRow]]:
 
 
 def _batches(rows: Sequence[TrainRow], tokens_in_flight: int, share: bool, device: torch.device) -> Iterator[Batch]:
-    """Sequences of about one length together, as many for each slot, and about so many tokens at a time."""
+    """Sequences of about one length together, as many for each slot, and at most so many tokens at a time, or one sequence that is longer."""
     by_slot: dict[int, list[Sheaf]] = defaultdict(list)
     for sequence in _sequences(rows, tokens_in_flight, share):
         by_slot[sequence.slot].append(sequence)
@@ -210,8 +210,10 @@ def _batches(rows: Sequence[TrainRow], tokens_in_flight: int, share: bool, devic
     start = dict.fromkeys(slots, 0)
     while any(start[slot] < len(by_slot[slot]) for slot in slots):
         there = [slot for slot in slots if start[slot] < len(by_slot[slot])]
-        longest = max(by_slot[slot][start[slot]].size for slot in there)
-        each = max(1, tokens_in_flight // (longest * len(there)))
+        there.sort(key=lambda slot: -by_slot[slot][start[slot]].size)
+        room = max(1, tokens_in_flight // by_slot[there[0]][start[there[0]]].size)
+        there = sorted(there[:room])  # where not even one of each slot fits, the longest go first
+        each = room // len(there)
         taken = {slot: by_slot[slot][start[slot] : start[slot] + each] for slot in there}
         for slot in there:
             start[slot] += each
