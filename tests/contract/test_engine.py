@@ -19,7 +19,7 @@ from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
 from redqueen.model.base import Base, load_base
 from redqueen.model.peft_io import load_adapter, save_adapter
-from redqueen.model.population import Adapter
+from redqueen.model.population import Adapter, Routing
 
 FAMILIES = {
     "llama": transformers.LlamaConfig,
@@ -245,6 +245,20 @@ def test_what_a_member_learns_does_not_depend_on_the_others(tokenizer: Any) -> N
     ours, theirs = together.state()["weights"], alone.state()["weights"]
     assert (ours[1] - theirs[1]).abs().max() < 1e-5 and not torch.equal(theirs[1], before[1])
     assert torch.equal(theirs[0], before[0]) and torch.equal(theirs[2], before[2])
+
+
+def test_a_member_with_more_rows_learns_in_several_blocks_what_it_would_alone(tokenizer: Any) -> None:
+    """So many rows that each block is worth it: the routing is then without padding."""
+    draw = Random(9)
+    rows = [TrainRow(slot, (5, 6, number + 7), (draw.randrange(3, 90),) * 3, 1.0) for slot, count in ((0, 8), (2, 24)) for number in range(count)]
+    settings = TrainSettings(learning_rate=1e-3)
+    together, alone = tiny_engine(tokenizer, share_prompts=False), tiny_engine(tokenizer, share_prompts=False)
+    assert together.population is not None
+    assert Routing.of([row.slot for row in rows], together.population).blocks == 4
+    together.train(rows, settings)
+    for slot in (0, 2):
+        alone.train([row for row in rows if row.slot == slot], settings)
+    assert (together.state()["weights"] - alone.state()["weights"]).abs().max() < 1e-5
 
 
 def test_a_member_with_its_own_learning_rate_moves_by_it(tokenizer: Any) -> None:

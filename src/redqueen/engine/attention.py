@@ -23,6 +23,8 @@ NAME = "redqueen"
 
 def use_grouped(model: PreTrainedModel) -> None:
     """Where the model would use torch's attention, it uses this."""
+    # cuDNN's backward pass gives gradients that are no numbers for some lengths with a mask (pytorch issue 196678; seen with Qwen2.5)
+    torch.backends.cuda.enable_cudnn_sdp(False)
     if model.config._attn_implementation == "sdpa":
         ALL_ATTENTION_FUNCTIONS.register(NAME, grouped)
         ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, sdpa_mask)

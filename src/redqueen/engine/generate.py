@@ -5,9 +5,10 @@ share its computation. Which row enters when follows from the rows and the setti
 in between nothing is asked of the device, and nothing is done row by row in Python. What has ended is told of while the next steps run.
 """
 
+import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,14 +82,16 @@ class Generator:
         self.device = forward.base.device
         self.waiting = _queues(rows)
         self.slots = list(self.waiting)
-        most = max(sum(len(group.rows) for group in groups) for groups in self.waiting.values())
-        room = max(1, lanes // len(self.slots))
-        per_slot = min(self._rounded(most), 1 << (room.bit_length() - 1)) if self.device.type == "cuda" else min(most, room)
+        counts = {slot: sum(len(group.rows) for group in groups) for slot, groups in self.waiting.items()}
+        self.begun = (
+            _shares(counts, lanes) if self.device.type == "cuda" else dict.fromkeys(counts, min(max(counts.values()), max(1, lanes // len(counts))))
+        )
+        """Lanes of each slot at the beginning."""
         self.length = lane_length(rows, self.device)
         self.window = self.length if forward.by_spans else _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
-        self._use(decoders.empty([slot for slot in self.slots for _ in range(per_slot)], self.length))
+        self._use(decoders.empty([slot for slot, share in self.begun.items() for _ in range(share)], self.length))
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
@@ -100,10 +103,6 @@ class Generator:
         for lane, slot in enumerate(self.lane_slots):
             self.free[slot].append(lane)
         self.lanes_each = {slot: len(lanes) for slot, lanes in self.free.items()}
-
-    def _rounded(self, lanes: int) -> int:
-        """On a GPU lanes come in powers of two: there are few sorts of decoders then, and recordings serve again."""
-        return 1 << (lanes - 1).bit_length() if self.device.type == "cuda" else lanes
 
     def run(self, ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
@@ -283,12 +282,25 @@ class Generator:
 
     def _even(self, used: list[int]) -> list[int]:
         """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
-        most = max(Counter(used).values())
-        if self.device.type == "cuda":
-            return [slot for slot in self.slots for _ in range(self._rounded(most))]
+        counts = Counter(used)
+        most = max(counts.values())
+        if self.device.type == "cuda":  # the shares of the beginning, halved as often as it goes: few sorts of decoders, and recordings serve again
+            halved = min((self.begun[slot] // count).bit_length() - 1 for slot, count in counts.items())
+            return [slot for slot, share in self.begun.items() for _ in range(max(1, share >> halved))]
         if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
             return used
         return [slot for slot in self.slots for _ in range(most)]
+
+
+def _shares(counts: Mapping[int, int], lanes: int) -> dict[int, int]:
+    """Lanes for each slot, by its rows, so that all come to their end together. Slots with about as many rows have as many lanes, and all are
+    powers of two: there are few sorts of decoders then, and recordings serve again."""
+    usual = sorted(counts.values())[len(counts) // 2]
+    weights = {slot: 2.0 ** round(math.log2(count / usual)) for slot, count in counts.items()}
+    most = max(math.ceil(count / weights[slot]) for slot, count in counts.items())
+    room = max(1, int(lanes / sum(weights.values())))
+    unit = min(1 << (most - 1).bit_length(), 1 << (room.bit_length() - 1))
+    return {slot: max(1, int(unit * weight)) for slot, weight in weights.items()}
 
 
 def _places(slots: list[int], wanted: list[int]) -> list[int]:

@@ -26,6 +26,10 @@ def put(values: Tensor, device: torch.device) -> Tensor:
     return values.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else values.to(device)
 
 
+_BLOCK = 8
+"""Rows that are worth a block of their own."""
+
+
 @dataclass(frozen=True, slots=True)
 class Routing:
     """Which rows of a batch belong to which slot. Rows of one slot stand together."""
@@ -53,6 +57,12 @@ class Routing:
         chosen = None if order == list(range(first, first + len(order))) else put(torch.tensor(order), device)
         if len(set(counts)) == 1:
             return Routing(chosen, len(order), first)
+        size = math.gcd(*counts)
+        if size >= _BLOCK:  # a slot with more rows has several blocks
+            return Routing(
+                put(torch.tensor([slot for slot, count in zip(order, counts, strict=True) for _ in range(count // size)]), device),
+                sum(counts) // size,
+            )
         most = max(counts)
         index, places, row = [], [], 0
         for block, count in enumerate(counts):
