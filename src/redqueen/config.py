@@ -117,8 +117,6 @@ class Config(Section):
             raise ValueError(f"population.learning_rates has {len(population.learning_rates)} rates for {members} members")
         if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
             raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
-        if self.evolve.perturb.temperature_factor != 1:
-            raise ValueError("evolve.perturb.temperature_factor is planned for, but all members of a call have one temperature today")
         if self.evolve.hall_of_fame.size and not self.is_rated:
             raise ValueError("evolve.hall_of_fame needs rated teachers and students: not with fixed problems, nor in self-play")
         return self

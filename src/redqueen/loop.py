@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from redqueen.config import Config
 from redqueen.engine import Engine, TrainRow, TrainSettings
 from redqueen.evolve.select import Standing
 from redqueen.evolve.step import apply, breed, plan
@@ -99,10 +100,10 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     config = turns[0].world.config
     fixed = [(turn, tools.thread.submit(_fixed, turn, tools)) for turn in turns if turn.world.config.is_fixed]
     asked = [(turn, request) for turn in turns if not turn.world.config.is_fixed for request in _requests(turn, tools)]
-    asks = [
-        Ask(turn.world.slot(turn.pairings[request.pairing].teacher), request.prompt, turn.world.config.propose.max_tokens, request.seed)
-        for turn, request in asked
-    ]
+    asks = []
+    for turn, request in asked:
+        teacher = turn.pairings[request.pairing].teacher
+        asks.append(Ask(turn.world.slot(teacher), request.prompt, turn.world.config.propose.max_tokens, request.seed, teacher.temperature))
 
     first: dict[tuple[int, int], int] = {}
     questions = [first.setdefault((turn.world.number, request.prompt_number), number) for number, (turn, request) in enumerate(asked)]
@@ -163,7 +164,7 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         prompt = answer_prompt(problem, tools.kinds[problem.kind], tools.pack)
         for number in range(turn.world.config.solve.attempts):
             seed = seed_for(turn.world.seed, turn.step, "solve", student.id, problem.key, number)
-            asks.append(Ask(turn.world.slot(student), prompt, turn.world.config.solve.max_tokens, seed))
+            asks.append(Ask(turn.world.slot(student), prompt, turn.world.config.solve.max_tokens, seed, student.temperature))
             questions.append(question)
 
     def graded(some: list[Answer]) -> list[Attempt]:
@@ -258,11 +259,11 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
                 posed.attempt_advantages[attempt] = advantage
         turn.metrics["update/rows_frac"] = sum(value != 0 for value in found) / len(found) if found else 0.0
         for sample, advantage in zip(samples, found, strict=True):
-            writing, slot = sample.writing, turn.world.slot(turn.world.by_id(sample.member))
+            writing, member = sample.writing, turn.world.by_id(sample.member)
             if math.isnan(writing.logprob):
                 raise FloatingPointError(f"what {sample.member} writes has no probabilities any more: its weights have grown beyond all measure")
-            temperature = (own.propose if sample.sort[0] == "teacher" else own.solve).temperature
-            rows.append(TrainRow(slot, writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
+            temperature = _temperature(member, sample.sort[0], own)
+            rows.append(TrainRow(turn.world.slot(member), writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
         rates |= {turn.world.slot(member): _rate(member, own.update) for member in turn.world.members}
     tools.tell("update", 0, len(rows))
     settings = TrainSettings(
@@ -326,6 +327,11 @@ def _rate(member: Member, config: UpdateConfig) -> float:
     return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
 
 
+def _temperature(member: Member, role: str, config: Config) -> float:
+    """At which the member writes in a role."""
+    return member.temperature or (config.propose if role == "teacher" else config.solve).temperature
+
+
 def remember(turn: Turn) -> None:
     """What the world keeps of a step."""
     world = turn.world
@@ -346,14 +352,16 @@ def evolve(turn: Turn, tools: Tools) -> None:
     if not config.is_rated or not config.evolve.due(turn.step):
         return
     standings = [
-        Standing(member.id, member.role, member.rating.mu, member.rating.sigma, _rate(member, config.update), config.solve.temperature)
+        Standing(
+            member.id, member.role, member.rating.mu, member.rating.sigma, _rate(member, config.update), _temperature(member, member.role, config)
+        )
         for member in world.members
     ]
     planned = plan(standings, config.evolve, stream(world.seed, turn.step, "evolve"))
     wanted = {parent for replacement in planned for parent in replacement.parents}
     adapters = {member: tools.engine.read(world.slot(world.by_id(member))) for member in sorted(wanted)}
     children = [apply(adapters, replacement) for replacement in planned]
-    perturbed = config.evolve.perturb.learning_rate_factor != 1
+    perturb = config.evolve.perturb
     for replacement, weights in zip(planned, children, strict=True):
         old = world.by_id(replacement.dead)
         child = replace(
@@ -362,7 +370,8 @@ def evolve(turn: Turn, tools: Tools) -> None:
             version=0,
             rating=Rating(replacement.mu, replacement.sigma),
             born=turn.step,
-            learning_rate=replacement.learning_rate if perturbed else old.learning_rate,
+            learning_rate=replacement.learning_rate if perturb.learning_rate_factor != 1 else old.learning_rate,
+            temperature=replacement.temperature if perturb.temperature_factor != 1 else old.temperature,
         )
         tools.engine.write(world.slot(old), weights, reset_optimizer=config.evolve.child.reset_optimizer)
         birth, further = replacement.birth(child.id, turn.step), _apart(child, weights, turn, tools)

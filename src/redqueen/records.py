@@ -38,6 +38,8 @@ class Member:
     """The step of its birth."""
     learning_rate: float | None = None
     """Its own, where it has one."""
+    temperature: float | None = None
+    """At which it writes, where it has its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ class Ask:
     prompt: Prompt
     max_tokens: int
     seed: int
+    temperature: float | None = None
+    """The member's own, where it has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,8 @@ class ModelScribe:
             found[number] = Written("", Writing(prompts[number], (), (), "length"))
             receive([(number, found[number])])  # type: ignore[list-item]
         rows = [
-            Row(prompts[number], min(asks[number].max_tokens, self.context - len(prompts[number])), asks[number].slot, asks[number].seed)
-            for number in fitting
+            Row(prompts[number], min(ask.max_tokens, self.context - len(prompts[number])), ask.slot, ask.seed, ask.temperature)
+            for number, ask in ((number, asks[number]) for number in fitting)
         ]
 
         texts: dict[tuple[int, ...], str] = {}

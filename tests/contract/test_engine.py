@@ -169,6 +169,16 @@ def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(family: str, s
     assert same([together[number] for number in shuffled], again)
 
 
+def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
+    engine = tiny_engine(tokenizer)
+    rows = sample_rows(Random(5))
+    mixed = [replace(row, temperature=(None, 0.3, 1.7)[number % 3]) for number, row in enumerate(rows)]
+    alone = {heat: engine.generate(rows, Sampling(heat)) for heat in (1.0, 0.3, 1.7)}
+    found = engine.generate(mixed, Sampling(1.0))
+    assert same(found, [alone[(1.0, 0.3, 1.7)[number % 3]][number] for number in range(len(rows))])
+    assert not same(found, alone[1.0])
+
+
 def test_the_same_rows_give_the_same_bits(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(4))

@@ -195,6 +195,27 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
     )
 
 
+def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: Path) -> None:
+    asked: list[Ask] = []
+
+    class Listening(ScriptedScribe):
+        def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+            asked.extend(asks)
+            return super().write(asks, temperature, receive)
+
+    perturb = ["evolve.perturb.temperature_factor=1.25", "evolve.perturb.learning_rate_factor=2", "update.learning_rate=1e-3"]
+    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3", *EVOLVING, *perturb]) as run:
+        run.tools.scribe = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
+        play(run)
+    children = [member for member in run.worlds[0].members if member.born == 2]
+    assert len(children) == 2
+    for child in children:
+        assert child.temperature in (pytest.approx(1.25), pytest.approx(0.8))
+        assert child.learning_rate in (pytest.approx(2e-3), pytest.approx(5e-4))
+        mine = {ask.temperature for ask in asked if ask.slot == child.slot}
+        assert mine == {None, child.temperature}  # before its birth the slot was another's
+
+
 def test_a_child_too_near_to_others_is_mutated_further(tmp_path: Path) -> None:
     class Near(CountingEngine):
         """Everybody is near until a second write in a row."""

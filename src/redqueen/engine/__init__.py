@@ -20,6 +20,8 @@ class Row:
     slot: int = 0
     seed: int = 0
     """The row's own random stream: what it draws depends on nothing else."""
+    temperature: float | None = None
+    """Its own; otherwise the call's. Where the call takes the likeliest token, all rows do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,13 +24,13 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
     return (x >> bits) & ((1 << (64 - bits)) - 1)
 
 
-def draw(logits: Tensor, sampling: Sampling, seeds: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
-    """A token for each row of logits, and its log-probability."""
+def draw(logits: Tensor, sampling: Sampling, temperatures: Tensor, seeds: Tensor, draws: Tensor) -> tuple[Tensor, Tensor]:
+    """A token for each row of logits, and its log-probability; each row at its own temperature."""
     logits = logits.float()
     if sampling.temperature == 0:
         tokens = logits.argmax(-1)
         return tokens, torch.log_softmax(logits, -1).gather(-1, tokens[:, None])[:, 0]
-    logprobs = torch.log_softmax(logits / sampling.temperature, -1)
+    logprobs = torch.log_softmax(logits / temperatures[:, None], -1)
     chances = logprobs.exp()
     if sampling.top_p < 1:
         chances = _nucleus(chances, sampling.top_p)

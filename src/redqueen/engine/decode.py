@@ -33,6 +33,7 @@ class Decoder:
         self.tokens, self.positions, self.written, self.limits, self.seeds = (
             torch.zeros(count, dtype=torch.long, device=self.device) for _ in range(5)
         )
+        self.temperatures = torch.ones(count, device=self.device)
         self.live = torch.zeros(count, dtype=torch.bool, device=self.device)
         self.out_tokens = torch.zeros(count, length, dtype=torch.long, device=self.device)
         self.out_logprobs = torch.zeros(count, length, device=self.device)
@@ -68,7 +69,7 @@ class Decoder:
     def _step(self, window: int, sampling: Sampling) -> None:
         """A lane whose row has ended goes on in place, and nothing of it counts."""
         logits = self.forward.tokens(self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing)
-        tokens, logprobs = draw(logits, sampling, self.seeds, self.written)
+        tokens, logprobs = draw(logits, sampling, self.temperatures, self.seeds, self.written)
         place, live = self.written.clamp(max=self.length - 1)[:, None], self.live[:, None]
         self.out_tokens.scatter_(1, place, torch.where(live, tokens[:, None], self.out_tokens.gather(1, place)))
         self.out_logprobs.scatter_(1, place, torch.where(live, logprobs[:, None], self.out_logprobs.gather(1, place)))
@@ -97,7 +98,7 @@ class Decoder:
         """The rows in these lanes of another decoder go on in lanes of this one."""
         self.clear()
         self.cache.take(other.cache, lanes, into)
-        for name in ("tokens", "positions", "written", "limits", "seeds", "live", "out_tokens", "out_logprobs"):
+        for name in ("tokens", "positions", "written", "limits", "seeds", "temperatures", "live", "out_tokens", "out_logprobs"):
             getattr(self, name)[into] = getattr(other, name)[lanes]
 
 

@@ -185,8 +185,11 @@ class Generator:
         state.cache.fill(lanes, prompts, source)
         seeds, limits, positions = self._put(np.array([[_signed(row.seed) for row in rows], [row.max_tokens for row in rows], sizes]))
         state.seeds[lanes], state.limits[lanes], state.positions[lanes] = seeds, limits, positions
+        heats = [self.sampling.temperature if row.temperature is None else row.temperature for row in rows]
+        temperatures = put(torch.tensor(heats, dtype=torch.float32), self.device)
+        state.temperatures[lanes] = temperatures
         self.furthest = max(self.furthest, int(sizes.max()))
-        tokens, logprobs = draw(logits, self.sampling, seeds, torch.zeros_like(lanes))
+        tokens, logprobs = draw(logits, self.sampling, temperatures, seeds, torch.zeros_like(lanes))
         state.out_tokens[lanes, 0], state.out_logprobs[lanes, 0] = tokens, logprobs
         state.tokens[lanes] = tokens
         state.written[lanes] = 1
