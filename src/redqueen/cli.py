@@ -284,6 +284,7 @@ def pawn_train(
     tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 1_000_000_000,
     hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
+    thought_share: Annotated[float, typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make documents; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is in the folder.")] = False,
@@ -293,7 +294,7 @@ def pawn_train(
 
     from redqueen.commands.pawn import train
 
-    train(out, device, tokens, hidden, layers, seed, workers or cpu_count() or 1, force)
+    train(out, device, tokens, hidden, layers, thought_share, seed, workers or cpu_count() or 1, force)
 
 
 @pawn_app.command("sample")

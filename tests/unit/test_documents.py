@@ -88,3 +88,15 @@ def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
         shown = {canonical_program(ast.parse(text)) for text in programs_of(shard(0, number, excluded_keys()))}
         assert len(shown) > 0.8 * SHARD
         assert not shown & held_out
+
+
+def test_a_share_of_the_answers_of_deduction_comes_without_its_thought(documents: list[str]) -> None:
+    def counts(found: list[str]) -> tuple[int, int]:
+        solved = [document for document in found if document.startswith(">>student code_o")]
+        return len(solved), sum(">>think" in document for document in solved)
+
+    total, with_thought = counts(documents)
+    half, none = (shard(0, 0, frozenset(), share) for share in (0.5, 0.0))
+    assert counts(none) == (total, 0)
+    assert 0.4 * with_thought < counts(half)[1] < 0.6 * with_thought
+    assert [one for one in half if not one.startswith(">>student code_o")] == [one for one in documents if not one.startswith(">>student code_o")]

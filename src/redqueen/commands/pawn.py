@@ -38,14 +38,14 @@ def build(out: Path, each: int) -> None:
     notes.print(f"suites written to {out}")
 
 
-def train(out: Path, device: str, tokens: int, hidden: int, layers: int, seed: int, workers: int, force: bool) -> None:
+def train(out: Path, device: str, tokens: int, hidden: int, layers: int, thought_share: float, seed: int, workers: int, force: bool) -> None:
     if (out / "config.json").exists() and not force:
         raise DataError(f"there is a model in {out} already: choose another folder, or replace it with --force")
     from redqueen.model.base import pick_device
     from redqueen.pawn.heldout import excluded_keys
     from redqueen.pawn.pretrain import Pretraining, pretrain, save
 
-    settings = Pretraining(seed=seed, hidden=hidden, layers=layers, tokens=tokens)
+    settings = Pretraining(seed=seed, hidden=hidden, layers=layers, tokens=tokens, thought_share=thought_share)
     where = pick_device(device)
     with progress() as bar:
         task = bar.add_task("documents", total=tokens)

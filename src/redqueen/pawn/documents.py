@@ -24,12 +24,13 @@ _UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
 _PACK = CompactPack()
 
 
-def shard(seed: int, number: int, excluded: Collection[str]) -> list[str]:
-    """The documents of one shard, in a random order. A function of its arguments alone; no program with an excluded key is in it."""
-    draw = stream(seed, "pawn", "documents", number)
+def shard(seed: int, number: int, excluded: Collection[str], thought_share: float = 1.0) -> list[str]:
+    """The documents of one shard, in a random order. A function of its arguments alone; no program with an excluded key is in it.
+    This share of the answers of deduction comes with its thought, the others without: a base that has read both has something to learn."""
+    draw, leave_out = stream(seed, "pawn", "documents", number), stream(seed, "pawn", "thoughts", number)
     tiers = draw.choices(range(1, 11), TIER_WEIGHTS, k=SHARD)
     programs = [next(program for program in _programs(draw, tier) if program.key not in excluded) for tier in tiers]
-    documents = [document for program in programs for document in _documents(program, programs, draw)]
+    documents = [document for program in programs for document in _documents(program, programs, draw, lambda: leave_out.random() < thought_share)]
     draw.shuffle(documents)
     return documents
 
@@ -39,9 +40,9 @@ def _programs(draw: Random, tier: int) -> Iterator[Program]:
         yield draw_program(draw, tier)
 
 
-def _documents(program: Program, others: Sequence[Program], draw: Random) -> Iterator[str]:
+def _documents(program: Program, others: Sequence[Program], draw: Random, thinks: Callable[[], bool]) -> Iterator[str]:
     inputs = draw.sample(range(len(program.inputs)), 5)
-    yield from (solving("code_o", program, number) for number in inputs[:3])
+    yield from (solving("code_o", program, number, with_thought=thinks()) for number in inputs[:3])
     yield from (solving("code_i", program, number) for number in inputs[3:])
     yield solving("code_f", program)
     for kind, share in (("code_o", 0.5), ("code_i", 0.5), ("code_f", 0.5)):
@@ -57,10 +58,11 @@ def problem_of(kind: str, program: Program, number: int = 0) -> Problem:
     return Problem(kind, program.text, program.inputs[some], program.outputs[some], program.key, _UNMEASURED, 0, message)
 
 
-def solving(kind: str, program: Program, number: int = 0) -> str:
+def solving(kind: str, program: Program, number: int = 0, with_thought: bool = True) -> str:
     """A problem, on one of the program's inputs, and its answer."""
     problem = problem_of(kind, program, number)
-    return _PACK.render(KINDS[kind].ask_answer(problem)).text + write_blocks(_ANSWERS[kind](program, number))
+    blocks = _ANSWERS[kind](program, number)
+    return _PACK.render(KINDS[kind].ask_answer(problem)).text + write_blocks(blocks if with_thought else blocks[-1:])
 
 
 def _deduced(program: Program, number: int) -> list[Block]:

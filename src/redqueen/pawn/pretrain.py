@@ -37,6 +37,8 @@ class Pretraining:
     """Heads of keys and values, each shared by several of queries: what is kept of a token is what sampling has to read again."""
     tokens: int = 1_000_000_000
     """Tokens to learn from, padding not counted."""
+    thought_share: float = 1.0
+    """Share of the answers of deduction that come with their thought."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -73,7 +75,7 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
     torch.manual_seed(settings.seed)
     model: LlamaForCausalLM = torch.nn.Module.to(LlamaForCausalLM(architecture(settings)), device)
     learner = _Learner(model, settings)
-    with Reading(settings.seed, excluded, workers) as reading:
+    with Reading(settings.seed, excluded, workers, settings.thought_share) as reading:
         tokenizer = train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
         assert tokenizer.get_vocab_size() <= VOCABULARY
         tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)

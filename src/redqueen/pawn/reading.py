@@ -20,14 +20,14 @@ Rows = np.ndarray[tuple[int, int], np.dtype[np.uint16]]
 class Reading:
     """The documents of one seed, without excluded programs. Their order does not depend on the number of processes."""
 
-    def __init__(self, seed: int, excluded: frozenset[str], workers: int) -> None:
-        self.seed, self.excluded, self.workers = seed, excluded, max(1, workers)
+    def __init__(self, seed: int, excluded: frozenset[str], workers: int, thought_share: float = 1.0) -> None:
+        self.seed, self.excluded, self.workers, self.thought_share = seed, excluded, max(1, workers), thought_share
         self.documents = 0
         self.waited_s = 0.0
 
     def __enter__(self) -> "Reading":
         # spawn, not fork: the trainer has threads and a GPU
-        self.pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _start, (self.seed, self.excluded))
+        self.pool = ProcessPoolExecutor(self.workers, multiprocessing.get_context("spawn"), _start, (self.seed, self.excluded, self.thought_share))
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -58,17 +58,17 @@ class Reading:
 
 # in the other processes: no torch there
 
-_seed, _excluded, _tokenizer = 0, frozenset[str](), None
+_seed, _excluded, _thought_share, _tokenizer = 0, frozenset[str](), 1.0, None
 
 
-def _start(seed: int, excluded: frozenset[str]) -> None:
-    global _seed, _excluded
+def _start(seed: int, excluded: frozenset[str], thought_share: float) -> None:
+    global _seed, _excluded, _thought_share
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    _seed, _excluded = seed, excluded
+    _seed, _excluded, _thought_share = seed, excluded, thought_share
 
 
 def _texts(number: int) -> list[str]:
-    return shard(_seed, number, _excluded)
+    return shard(_seed, number, _excluded, _thought_share)
 
 
 def _rows(number: int, tokenizer: str, length: int) -> tuple[int, Rows]:
