@@ -9,12 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from redqueen.config import Config
 from redqueen.engine import Engine, TrainRow, TrainSettings
-from redqueen.evolve.select import Standing
-from redqueen.evolve.step import apply, breed, plan
 from redqueen.hall import admit, with_veterans
 from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
@@ -22,21 +18,18 @@ from redqueen.metrics.coverage import behaviour, probe
 from redqueen.metrics.step import measure
 from redqueen.overlap import Overlap, Result
 from redqueen.propose import Request, requests
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rating, Rejection, Writing
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Writing
 from redqueen.reward import solve_rate, student_reward, teacher_reward
 from redqueen.sandbox import Sandbox
 from redqueen.scribe import Ask, Scribe, Written
 from redqueen.solve import answer_prompt, grade
 from redqueen.streams import seed_for, stream
+from redqueen.succession import evolve
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import PromptPack
-from redqueen.turn import Posed, Turn, birth_row
-from redqueen.update import Sample, UpdateConfig, advantages
+from redqueen.turn import Posed, Turn
+from redqueen.update import Sample, advantages
 from redqueen.verify import judge, judge_drafts, without_duplicates
-from redqueen.world import member_id
-
-if TYPE_CHECKING:
-    from redqueen.model.population import Adapter
 
 FIXED = Member("fixed", "teacher", -1)
 """Stands where a teacher would, when problems are fixed ones."""
@@ -83,7 +76,7 @@ def play(turns: Sequence[Turn], tools: Tools) -> None:
         for turn in turns:
             remember(turn)
             measure(turn)
-            evolve(turn, tools)
+            evolve(turn, tools.engine)
             admit(turn.world, turn.step, tools.engine)
 
 
@@ -262,9 +255,9 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
             writing, member = sample.writing, turn.world.by_id(sample.member)
             if math.isnan(writing.logprob):
                 raise FloatingPointError(f"what {sample.member} writes has no probabilities any more: its weights have grown beyond all measure")
-            temperature = _temperature(member, sample.sort[0], own)
+            temperature = turn.world.temperature(member, sample.sort[0])
             rows.append(TrainRow(turn.world.slot(member), writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
-        rates |= {turn.world.slot(member): _rate(member, own.update) for member in turn.world.members}
+        rates |= {turn.world.slot(member): turn.world.learning_rate(member) for member in turn.world.members}
     tools.tell("update", 0, len(rows))
     settings = TrainSettings(
         learning_rates=rates,
@@ -321,17 +314,6 @@ def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
     return samples, places
 
 
-def _rate(member: Member, config: UpdateConfig) -> float:
-    if member.learning_rate is not None:
-        return member.learning_rate
-    return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
-
-
-def _temperature(member: Member, role: str, config: Config) -> float:
-    """At which the member writes in a role."""
-    return member.temperature or (config.propose if role == "teacher" else config.solve).temperature
-
-
 def remember(turn: Turn) -> None:
     """What the world keeps of a step."""
     world = turn.world
@@ -343,59 +325,3 @@ def remember(turn: Turn) -> None:
         world.archive.add(posed.verdict)
     world.lazy_steps = 0 if turn.problems else world.lazy_steps + 1
     world.still_steps = 0 if turn.updates else world.still_steps + 1
-
-
-def evolve(turn: Turn, tools: Tools) -> None:
-    """The weakest of each role are replaced by children of the fittest. All children are made before one of them takes a place.
-    Where nobody is rated nobody is weakest, and all stay."""
-    world, config = turn.world, turn.world.config
-    if not config.is_rated or not config.evolve.due(turn.step):
-        return
-    standings = [
-        Standing(
-            member.id, member.role, member.rating.mu, member.rating.sigma, _rate(member, config.update), _temperature(member, member.role, config)
-        )
-        for member in world.members
-    ]
-    planned = plan(standings, config.evolve, stream(world.seed, turn.step, "evolve"))
-    wanted = {parent for replacement in planned for parent in replacement.parents}
-    adapters = {member: tools.engine.read(world.slot(world.by_id(member))) for member in sorted(wanted)}
-    children = [apply(adapters, replacement) for replacement in planned]
-    perturb = config.evolve.perturb
-    for replacement, weights in zip(planned, children, strict=True):
-        old = world.by_id(replacement.dead)
-        child = replace(
-            old,
-            id=member_id(old.role, int(old.id[1:].partition(".")[0]), turn.step),
-            version=0,
-            rating=Rating(replacement.mu, replacement.sigma),
-            born=turn.step,
-            learning_rate=replacement.learning_rate if perturb.learning_rate_factor != 1 else old.learning_rate,
-            temperature=replacement.temperature if perturb.temperature_factor != 1 else old.temperature,
-        )
-        tools.engine.write(world.slot(old), weights, reset_optimizer=config.evolve.child.reset_optimizer)
-        birth, further = replacement.birth(child.id, turn.step), _apart(child, weights, turn, tools)
-        turn.births.append(birth_row(child, birth.parents, birth.operator, {**birth.settings, **({"further": further} if further else {})}))
-        turn.deaths.append({"member": old.id, "reason": replacement.reason, "mu": old.rating.mu, "sigma": old.rating.sigma})
-        world.members = [child if member.id == old.id else member for member in world.members]
-    turn.metrics["evolve/replaced"] = len(planned)
-
-
-_MOST_FURTHER = 5
-
-
-def _apart(child: Member, weights: "Adapter", turn: Turn, tools: Tools) -> int:
-    """A child too near to another member of its role is mutated further, a few times at most: how often is returned."""
-    world, config = turn.world, turn.world.config.evolve
-    others = [member.slot for member in world.members if member.role == child.role and member.slot != child.slot]
-    if not config.least_distance or not others or not config.mutations:
-        return 0
-    draw = stream(world.seed, turn.step, "apart", child.id)
-    for times in range(_MOST_FURTHER):
-        apart = tools.engine.distances(world.first_slot, len(world.members))[child.slot]
-        if min(apart[slot] for slot in others) >= config.least_distance:
-            return times
-        settings = draw.choices(config.mutations, [one.weight for one in config.mutations])[0]
-        weights = breed([weights], settings, draw.getrandbits(63))
-        tools.engine.write(world.slot(child), weights, reset_optimizer=config.child.reset_optimizer)
-    return _MOST_FURTHER

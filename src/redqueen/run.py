@@ -83,12 +83,16 @@ class Run:
 
     def play(self, told: Callable[[list[Turn], float], None], asked_to_stop: Callable[[], bool]) -> None:
         """The steps that are left. `told` gets each step's turns and its seconds; a stop comes after a step, never within."""
+        self._end_if_all_have()  # killed after a step that was the last, it ends here
         while self.step < self.config.steps and not asked_to_stop():
-            if all(world.ended for world in self.worlds):
-                raise Degenerate("\n".join(dict.fromkeys(world.ended for world in self.worlds)))
             started = time.monotonic()
             turns = self.play_step(self.step + 1)
             told(turns, time.monotonic() - started)
+            self._end_if_all_have()
+
+    def _end_if_all_have(self) -> None:
+        if all(world.ended for world in self.worlds):
+            raise Degenerate("\n".join(dict.fromkeys(world.ended for world in self.worlds)))
 
     def play_step(self, step: int) -> list[Turn]:
         self.tools.timings.clear()

@@ -54,6 +54,17 @@ class World:
     def slot(self, member: Member) -> int:
         return self.first_slot + member.slot
 
+    def learning_rate(self, member: Member) -> float:
+        """Its own, or that of its role."""
+        config = self.config.update
+        if member.learning_rate is not None:
+            return member.learning_rate
+        return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
+
+    def temperature(self, member: Member, role: str) -> float:
+        """At which the member writes in a role."""
+        return member.temperature or (self.config.propose if role == "teacher" else self.config.solve).temperature
+
     def by_id(self, member: str) -> Member:
         return next(one for one in (*self.members, *(veteran.member for veteran in self.hall)) if one.id == member)
 

@@ -20,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from redqueen.engine import MemberStats, TrainRow, TrainSettings, TrainStats
 from redqueen.engine.forward import Forward
 from redqueen.engine.optimizer import PopulationAdamW
-from redqueen.model.population import Routing
+from redqueen.model.population import Routing, put
 
 _HEAD_TOKENS = 2048
 """Tokens whose logits exist at one time."""
@@ -260,7 +260,7 @@ def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
     written = sizes[turns > 0]
 
     def on_device(values: Any) -> Tensor:
-        return torch.from_numpy(values).to(device)
+        return put(torch.from_numpy(values), device)
 
     segment = on_device(segments.reshape(len(sequences), length))
     return Batch(
