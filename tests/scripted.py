@@ -113,7 +113,7 @@ class CountingEngine:
         members = {
             slot: MemberStats(len(mine), sum(len(row.completion) for row in mine), 0.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0) for slot, mine in counts.items()
         }
-        return TrainStats(members, len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0)
+        return TrainStats(members, frozenset(), len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0)
 
     def read(self, slot: int) -> Any:
         import torch

@@ -281,10 +281,10 @@ def evaluate(
 def pawn_train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
-    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 1_000_000_000,
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 900_000_000,
     hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
-    thought_share: Annotated[float, typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought.")] = 1.0,
+    thought_share: Annotated[float, typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought.")] = 0.4,
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make documents; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is in the folder.")] = False,

@@ -271,6 +271,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
     stats = tools.engine.train(rows, settings)
     for turn in turns:
         turn.metrics |= _distances(turn, tools.engine.distances(turn.world.first_slot, len(turn.world.members)))
+        turn.broken = [member.id for member in turn.world.members if turn.world.slot(member) in stats.broken]
         for member in turn.world.members:
             if learned := stats.members.get(turn.world.slot(member)):
                 turn.updates.append({"member": member.id, **{name: getattr(learned, name) for name in _LEARNED}})

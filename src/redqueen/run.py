@@ -123,6 +123,11 @@ class Run:
 def _end_of(turn: Turn) -> str:
     """Why a world can learn nothing more; empty when it can."""
     world, stop = turn.world, turn.world.config.stop
+    if turn.broken:
+        return (
+            f"stopped after step {turn.step}: the gradient of {', '.join(turn.broken)} is not finite, and was not used. "
+            "Lower update.learning_rate in a new run; if it is the first step, the base's dtype may be too narrow (dtype=float32)."
+        )
     if world.lazy_steps >= stop.lazy_steps:
         return (
             f"stopped after step {turn.step}: no proposal was a valid problem in {world.lazy_steps} steps. "

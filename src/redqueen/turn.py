@@ -46,6 +46,8 @@ class Turn:
     posed: list[Posed] = field(default_factory=list)
     games: list[list[Game]] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    """Members whose gradient was not finite."""
     births: list[Row] = field(default_factory=list)
     deaths: list[Row] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)

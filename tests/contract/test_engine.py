@@ -257,6 +257,20 @@ def test_what_a_member_learns_does_not_depend_on_the_others(tokenizer: Any) -> N
     assert torch.equal(theirs[0], before[0]) and torch.equal(theirs[2], before[2])
 
 
+def test_a_gradient_that_is_no_number_changes_nothing_and_is_told(tokenizer: Any) -> None:
+    rows = train_rows(Random(7), [0, 1, 2])
+    broken = [replace(row, advantage=math.nan) if row.slot == 1 else row for row in rows]
+    settings = TrainSettings(learning_rate=1e-3, weight_decay=0.1)
+    together, without = tiny_engine(tokenizer), tiny_engine(tokenizer)
+    before = together.state()
+    stats = together.train(broken, settings)
+    without.train([row for row in rows if row.slot != 1], settings)
+    after = together.state()
+    assert (stats.broken, set(stats.members)) == ({1}, {0, 2})
+    assert all(torch.equal(before[name][1], after[name][1]) for name in before)
+    assert (after["weights"] - without.state()["weights"]).abs().max() < 1e-5
+
+
 def test_a_member_with_more_rows_learns_in_several_blocks_what_it_would_alone(tokenizer: Any) -> None:
     """So many rows that each block is worth it: the routing is then without padding."""
     draw = Random(9)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from redqueen.commands.report import run as write_report
+from redqueen.engine import TrainRow, TrainSettings, TrainStats
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
 from redqueen.run import Degenerate, Run, run_folder
@@ -269,6 +270,21 @@ def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tm
             play(run)
     assert rows(tmp_path, "SELECT max(step) FROM marks") == [(1,)]
     assert played(tmp_path, "steps=3").step == 3  # and it can be gone on with
+
+
+def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
+    class Broken(CountingEngine):
+        def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+            stats = super().train(rows, settings)
+            return replace(stats, members={slot: one for slot, one in stats.members.items() if slot != 2}, broken=frozenset([2]))
+
+    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
+        play(run, 1)
+        run.tools.engine = Broken(run.config.slots)
+        with pytest.raises(Degenerate, match=r"after step 2: the gradient of S0 is not finite"):
+            play(run)
+    assert rows(tmp_path, "SELECT max(step) FROM marks") == [(2,)]
+    assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2 AND member = 'S0'") == [(0,)]
 
 
 # who plays

@@ -135,15 +135,22 @@ def test_every_rejection_has_its_reason(pool: SandboxPool, blocks: list[tuple[st
 @pytest.mark.parametrize(
     ("blocks", "detail"),
     [
-        ([("message", "m"), *[("input", f"[{n}], 1") for n in range(9)]], "9 inputs"),
-        ([("message", "m"), *[("input", "[1], 1")] * 10], "same input"),
+        ([("message", "m"), *[("input", f"[{n}], 1") for n in range(7)]], "7 different inputs"),
+        ([("message", "m"), *[("input", "[1], 1")] * 10], "1 different inputs"),
         ([("input", f"[{n}], 1") for n in range(10)], "message"),
     ],
 )
-def test_an_induction_proposal_needs_ten_different_inputs_and_a_message(pool: SandboxPool, blocks: list[tuple[str, str]], detail: str) -> None:
+def test_an_induction_proposal_needs_enough_different_inputs_and_a_message(pool: SandboxPool, blocks: list[tuple[str, str]], detail: str) -> None:
     verdict = verified(pool, "code_f", "chat", *blocks, references=(a_problem(pool),))
     assert isinstance(verdict, Rejection)
     assert (verdict.reason, detail in verdict.detail) == ("malformed", True)
+
+
+def test_an_input_that_is_written_twice_is_left_out(pool: SandboxPool) -> None:
+    inputs = [("input", f"[{n}], 1") for n in (0, 1, 2, 3, 4, 5, 5, 6, 7, 0)]
+    problem = verified(pool, "code_f", "chat", ("message", "m"), *inputs, references=(a_problem(pool),))
+    assert isinstance(problem, Problem)
+    assert problem.inputs == tuple(f"[{n}], 1" for n in range(8))
 
 
 def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxPool) -> None:

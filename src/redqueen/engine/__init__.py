@@ -97,6 +97,8 @@ class MemberStats:
 @dataclass(frozen=True, slots=True)
 class TrainStats:
     members: dict[int, MemberStats]
+    broken: frozenset[int]
+    """Slots whose gradient was not finite: nothing was changed there, or no more after it had become so."""
     skipped_rows: int
     """Rows without any advantage: they cost nothing."""
     tokens: int

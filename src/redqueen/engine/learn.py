@@ -88,8 +88,11 @@ def train(
             padded += batch.ids.numel()
         sums.norms = torch.maximum(sums.norms, optimizer.step(tokens > 0, settings))
     separately = sum(len(row.prompt) + len(row.completion) for row in useful)
+    members = sums.members(useful)
+    broken = frozenset(slot for slot, member in members.items() if not math.isfinite(member.grad_norm))
     return TrainStats(
-        members=sums.members(useful),
+        members={slot: member for slot, member in members.items() if slot not in broken},
+        broken=broken,
         skipped_rows=len(rows) - len(useful),
         tokens=padded,
         padding_frac=1 - computed / padded if padded else 0.0,

@@ -21,13 +21,14 @@ class PopulationAdamW:
 
     @torch.no_grad()
     def step(self, learning: Tensor, settings: TrainSettings) -> Tensor:
-        """One step for the members that learned something; the others stay as they are. Their gradient norms, before clipping."""
+        """One step for the members that learned something; the others stay as they are. Their gradient norms, before
+        clipping; one that is no number belongs to a member that could not learn."""
         population, grads = self.population, self.population.grads
         # summed in double: rounded again, it does not depend on how the rows were dealt out to threads
         norms: Tensor = torch.linalg.vector_norm(grads, dim=1, dtype=torch.float64).float()
-        if not bool(norms.isfinite().all()):
-            broken = torch.nonzero(~norms.isfinite()).flatten().tolist()
-            raise FloatingPointError(f"the gradient of the members in slots {broken} is not finite")
+        if not bool(norms.isfinite().all()):  # who has such a gradient stays as it is, and its norm says so
+            learning = learning & norms.isfinite()
+            grads[~norms.isfinite()] = 0
         grads *= (settings.grad_clip / norms.clamp(min=1e-12)).clamp(max=1)[:, None]
         rates = [settings.learning_rates.get(slot, settings.learning_rate) for slot in range(population.slots)]
         rate = torch.tensor(rates, device=grads.device)[:, None] * learning[:, None]

@@ -35,10 +35,10 @@ class Pretraining:
     """Size of an attention head."""
     key_heads: int = 2
     """Heads of keys and values, each shared by several of queries: what is kept of a token is what sampling has to read again."""
-    tokens: int = 1_000_000_000
+    tokens: int = 900_000_000
     """Tokens to learn from, padding not counted."""
-    thought_share: float = 1.0
-    """Share of the answers of deduction that come with their thought."""
+    thought_share: float = 0.4
+    """Share of the answers of deduction that come with their thought. Under a half: to think first is then left to be found out."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3

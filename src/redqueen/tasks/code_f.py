@@ -10,6 +10,8 @@ from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
 
 _INPUTS = 10
 _SHOWN = 5
+_FEWEST = 8
+"""Different inputs that are enough: one that is written twice is left out, and does not spoil the others."""
 
 _PROPOSE = f"""\
 Here is a Python function. Write {_INPUTS} different inputs for it and a short message. Somebody else will see the message and the first
@@ -43,16 +45,12 @@ class CodeF:
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
         if len(references) != 1:
             raise Malformed("no archived program to write inputs for")
-        inputs = tuple(code.read_input(text) for label, text in blocks if label == "input")
-        if len(inputs) != _INPUTS:
-            raise Malformed(f"{len(inputs)} inputs, expected {_INPUTS}")
-        if len(set(inputs)) != _INPUTS:
-            raise Malformed("the same input twice")
+        inputs = tuple(dict.fromkeys(code.read_input(text) for label, text in blocks if label == "input"))
+        _check(inputs)
         return Draft(references[0].program, inputs, take(blocks, "message").strip())
 
     def verification(self, draft: Draft, rules: RunRules) -> Job:
-        if len(draft.inputs) != _INPUTS:  # a draft may come from a file
-            raise Malformed(f"{len(draft.inputs)} inputs, expected {_INPUTS}")
+        _check(draft.inputs)  # a draft may come from a file
         return code.verification(draft, rules)
 
     def ask_answer(self, problem: Problem) -> Request:
@@ -69,3 +67,8 @@ class CodeF:
 
     def is_right(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
         return outcome is not None and outcome.kind == "value" and outcome.values == problem.outputs[_SHOWN:]
+
+
+def _check(inputs: Sequence[str]) -> None:
+    if len(set(inputs)) < _FEWEST or len(inputs) > _INPUTS:
+        raise Malformed(f"{len(set(inputs))} different inputs, expected {_INPUTS}")
