@@ -26,10 +26,10 @@ class PopulationAdamW:
         population, grads = self.population, self.population.grads
         # summed in double: rounded again, it does not depend on how the rows were dealt out to threads
         norms: Tensor = torch.linalg.vector_norm(grads, dim=1, dtype=torch.float64).float()
+        grads *= (settings.grad_clip / norms.clamp(min=1e-12)).clamp(max=1)[:, None]
         if not bool(norms.isfinite().all()):  # who has such a gradient stays as it is, and its norm says so
             learning = learning & norms.isfinite()
             grads[~norms.isfinite()] = 0
-        grads *= (settings.grad_clip / norms.clamp(min=1e-12)).clamp(max=1)[:, None]
         rates = [settings.learning_rates.get(slot, settings.learning_rate) for slot in range(population.slots)]
         rate = torch.tensor(rates, device=grads.device)[:, None] * learning[:, None]
         taking = learning[:, None].float()
