@@ -207,6 +207,13 @@ def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> No
     assert [sentence for sentence in tell(figures(**changes)) if sentence.level == "warning" and said in sentence.text]
 
 
+def test_students_who_come_to_think_are_spoken_of() -> None:
+    told = tell(figures(metrics={"solve/thought_frac/code_o": [0.4] * 10 + [0.9] * 10, "solve/thought_frac/code_i": [0.0] * 20}))
+    assert [sentence.text for sentence in told if "think" in sentence.text] == [
+        "Students think more before they answer code_o: 40 % of the answers at first, 90 % at the end."
+    ]
+
+
 @needs_chromium
 def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(hostile: Path, tmp_path: Path) -> None:
     (tmp_path / "report.html").write_text(report_page([hostile]))

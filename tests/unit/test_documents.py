@@ -10,6 +10,7 @@ from redqueen.pawn.programs import Program, draw_program, program_key
 from redqueen.program.canonical import canonical_program
 from redqueen.streams import stream
 from redqueen.tasks import KINDS
+from redqueen.tasks.prompts import has_thought
 from redqueen.tasks.prompts.compact import CompactPack
 
 PACK = CompactPack()
@@ -45,6 +46,8 @@ def test_the_thought_of_a_deduction_is_the_trace_of_the_run() -> None:
     for program in programs():
         thought = solving("code_o", program, 2).partition(">>think\n")[2].partition("\n>>output")[0]
         assert tuple(thought.splitlines()) == program.traces[2]
+        assert has_thought(solving("code_o", program, 2)) is bool(program.traces[2])
+        assert not has_thought(solving("code_o", program, 2, with_thought=False))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from redqueen.metrics.coverage import cell
 from redqueen.records import Problem
+from redqueen.tasks.prompts import has_thought
 from redqueen.turn import Posed, Turn, rejections
 
 
@@ -26,6 +27,7 @@ def measure(turn: Turn) -> None:
     for kind in sorted({one.proposal.kind for one in posed}):
         mine = [one for one in posed if one.proposal.kind == kind]
         _mean(figures, f"verify/valid_frac/{kind}", (isinstance(one.verdict, Problem) for one in mine))
+        _mean(figures, f"solve/thought_frac/{kind}", (has_thought(attempt.text) for one in mine for attempt in one.attempts))
         _mean(figures, f"solve/pass_rate/{kind}", (one.solve_rate for one in mine if one.solve_rate is not None))
     _mean(figures, "solve/unsolved_frac", (one.solve_rate == 0 for one in problems))
     _mean(figures, "solve/trivial_frac", (one.solve_rate == 1 for one in problems))

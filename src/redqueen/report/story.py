@@ -195,6 +195,17 @@ def collapse(figures: Figures) -> Iterator[Sentence]:
             )
 
 
+def thinking(figures: Figures) -> Iterator[Sentence]:
+    for name in figures["metrics"]:
+        if not name.startswith("solve/thought_frac/"):
+            continue
+        ends, kind = _ends(figures, name), name.rpartition("/")[2]
+        if ends and abs(ends[1] - ends[0]) > 0.1:
+            how = "more" if ends[1] > ends[0] else "less"
+            said = f"Students think {how} before they answer {kind}"
+            yield Sentence("fact", f"{said}: {_percent(ends[0])} of the answers at first, {_percent(ends[1])} at the end.", "complexity")
+
+
 def evolution(figures: Figures) -> Iterator[Sentence]:
     children = [one for one in figures["members"] if one["born"] > 0]
     every = figures["evolve_every"]
@@ -287,6 +298,7 @@ def specialists(figures: Figures) -> Iterator[Sentence]:
 
 
 CHECKS: tuple[Callable[[Figures], Iterator[Sentence]], ...] = (
-    how_far, harder, evolution, held_out, over_time, specialists, extreme_solve_rate, balance, validity, form, novelty, templates, collapse, training,
+    how_far, harder, thinking, evolution, held_out, over_time, specialists, extreme_solve_rate, balance, validity, form, novelty, templates,
+    collapse, training,
 )  # fmt: skip
 OF_TEACHERS = (validity, form, novelty, templates, balance, harder)

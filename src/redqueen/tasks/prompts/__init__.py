@@ -1,5 +1,6 @@
 """Prompt packs: how a request becomes text and a model's text becomes blocks. They know typography, not tasks."""
 
+import re
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -26,6 +27,14 @@ class PromptPack(Protocol):
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         """The blocks that a model wrote; raises Malformed."""
         ...
+
+
+_THOUGHTS = re.compile(r"</think>|^>>think$", re.MULTILINE)
+
+
+def has_thought(text: str) -> bool:
+    """Whether a model wrote down a thought before its answer, in either pack."""
+    return _THOUGHTS.search(text) is not None
 
 
 def load_pack(name: str) -> PromptPack:
