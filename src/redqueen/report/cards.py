@@ -14,7 +14,9 @@ base = AutoModelForCausalLM.from_pretrained({path})
 tokenizer = AutoTokenizer.from_pretrained({path})
 model = PeftModel.from_pretrained(base, "this-folder")
 ```"""
-_IN_VLLM = "\n\nIn vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder --max-lora-rank {rank}`."
+_IN_VLLM = "\n\nIn vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder --max-lora-rank {room}`."
+_RANKS_OF_VLLM = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM takes as --max-lora-rank: it refuses other numbers, but loads any adapter up to the one it is given."""
 _USE_MODEL = """```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -27,8 +29,9 @@ def model_card(what: str, name: str, run: dict[str, Any], merged: bool) -> str:
     """`what` says in a sentence what the weights are; `run` has base, rank, step, steps, created, name, scores."""
     head = ["base_model: " + run["base"], "library_name: " + ("transformers" if merged else "peft"), "tags: [lora, reinforcement-learning, redqueen]"]
     more, path = ("from redqueen.model.base import PAWN\n", "PAWN") if run["base"] == "pawn" else ("", f'"{plain(run["base"])}"')
-    form = _USE_MODEL if merged else _USE_ADAPTER + ("" if run["base"] == "pawn" else _IN_VLLM)
-    use = form.format(more=more, path=path, base=plain(run["base"]), name=name.lower(), rank=run["rank"])
+    room = next((rank for rank in _RANKS_OF_VLLM if rank >= run["rank"]), None)
+    form = _USE_MODEL if merged else _USE_ADAPTER + ("" if run["base"] == "pawn" or room is None else _IN_VLLM)
+    use = form.format(more=more, path=path, base=plain(run["base"]), name=name.lower(), room=room)
     parts = [
         "---\n" + "\n".join(plain(line) for line in head) + "\n---",
         f"# {plain(name)}, from the run {plain(run['name'])}",
