@@ -5,7 +5,6 @@ share keys stand together as if they were tokens, and nothing is copied. For lon
 with Triton a decoding step also has its own kernels: a mask then says from which place to which a row looks, and is no matrix.
 """
 
-import importlib.util
 import sys
 from types import MethodType
 from typing import Any
@@ -14,9 +13,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedModel
+from transformers.activations import SiLUActivation
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from redqueen.model.population import AdaptedLinear
+from redqueen.model.sisters import has_kernels
 
 NAME = "redqueen"
 
@@ -33,16 +36,21 @@ def use_grouped(model: PreTrainedModel) -> None:
 
 _NORMS = {"LlamaRMSNorm", "MistralRMSNorm", "Qwen2RMSNorm", "Qwen3RMSNorm"}
 """Norms that are what `kernels.normed` computes."""
+_GATED = {"LlamaMLP", "MistralMLP", "Qwen2MLP", "Qwen3MLP", "SmolLM3MLP"}
+"""A layer's middle: one projection gates another."""
+_SILU = (torch.nn.SiLU, SiLUActivation)
 
 
 def use_kernels(model: PreTrainedModel) -> bool:
     """Let steps without gradients use kernels of our own, where there are any. Says whether attention does."""
-    if model.device.type != "cuda" or importlib.util.find_spec("triton") is None:
+    if not has_kernels(model.device):
         return False
     for module in model.modules():
         if type(module).__name__ in _NORMS:
             module.forward = MethodType(_normed, module)
             _turn_by_kernel(sys.modules[type(module).__module__])
+        if type(module).__name__ in _GATED and isinstance(module.act_fn, _SILU):
+            module.forward = MethodType(_gated, module)
     return model.config._attn_implementation == NAME and not getattr(model.config.get_text_config(), "attn_logit_softcapping", None)
 
 
@@ -52,6 +60,13 @@ def _normed(module: Any, x: Tensor) -> Tensor:
     from redqueen.engine.kernels import normed
 
     return normed(x, module.weight, module.variance_epsilon)
+
+
+def _gated(module: Any, x: Tensor) -> Tensor:
+    gate = module.gate_proj
+    if not isinstance(gate, AdaptedLinear) or [len(gate.sisters.names), gate.number] != [2, 0] or not gate.sisters.serves(x, gate.routing):
+        return type(module).forward(module, x)  # type: ignore[no-any-return]
+    return module.down_proj(gate.sisters.gated(x, gate.routing))  # type: ignore[no-any-return]
 
 
 def _turn_by_kernel(family: Any) -> None:

@@ -2,7 +2,8 @@
 
 For each adapted projection there is `A[slot, in, r]` and `B[slot, r, out]`, views into that matrix, so that the optimizer, the reading
 and the writing of members are plain operations on rows. Weights are float32; they are used in the base's dtype. B is zero at birth: a
-new member is the base. The base is changed in one way only: its linear layers are wrapped, and without a routing they are as before.
+new member is the base. The base is changed in one way only: its linear layers are wrapped, and without a routing they are as before. On a
+GPU the weights of sisters also move into one matrix, see sisters.py.
 """
 
 import math
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from redqueen.errors import ConfigError, unknown
 from redqueen.model.base import Base
+from redqueen.model.sisters import Sisters
 
 Adapter = dict[str, tuple[Tensor, Tensor]]
 """One member's weights, float32 on the CPU, by projection: A[in, r] and B[r, out]."""
@@ -108,7 +110,7 @@ class Population(nn.Module):
         self.used = self.weights if self.same_dtype else self.weights.to(base.dtype)
         """The weights in the base's dtype."""
         self.routing: Routing | None = None
-        self.sisters = [_Sisters(self, names) for names in _sisters(self.names)]
+        self.sisters = [Sisters(self, names, [linears[name] for name in names]) for names in _sisters(self.names)]
         """Projections that have their input in common, such as those of queries, keys and values."""
         for sisters in self.sisters:
             for name in sisters.names:
@@ -185,7 +187,7 @@ class Population(nn.Module):
 class AdaptedLinear(nn.Module):
     """A frozen linear layer with an adapter for each slot."""
 
-    def __init__(self, population: Population, name: str, linear: nn.Linear, sisters: "_Sisters") -> None:
+    def __init__(self, population: Population, name: str, linear: nn.Linear, sisters: Sisters) -> None:
         super().__init__()
         self.linear = linear
         self.sisters, self.number = sisters, sisters.names.index(name)
@@ -196,9 +198,17 @@ class AdaptedLinear(nn.Module):
         self.grad_a, self.grad_b = population.views(population.grads, name)
         self.used_a, self.used_b = population.views(population.used, name)
 
+    @property
+    def routing(self) -> Routing | None:
+        """Of the pass that is under way."""
+        population: Population = self.__dict__["population"]
+        return population.routing
+
     def forward(self, x: Tensor) -> Tensor:
         population: Population = self.__dict__["population"]
         routing = population.routing
+        if self.sisters.serves(x, routing):
+            return self.sisters.value(x, routing, self.number)
         if routing is None:
             return nn.functional.linear(x, self.linear.weight, self.linear.bias)
         if torch.is_grad_enabled():
@@ -213,28 +223,6 @@ class AdaptedLinear(nn.Module):
         if routing.index is None:
             return plain.view(routing.blocks, -1, plain.shape[-1]).baddbmm_(low, b, alpha=scale).view_as(plain)
         return plain.add_(routing.scatter(torch.bmm(low, b), x.shape[1]), alpha=scale)
-
-
-class _Sisters:
-    """Projections that are applied to the same input, one after the other: A for all of them in one product."""
-
-    def __init__(self, population: Population, names: Sequence[str]) -> None:
-        self.population, self.names, self.rank = population, list(names), population.rank
-        self.a = torch.cat([population.views(population.used, name)[0] for name in self.names], 2)
-        self.last: tuple[Tensor, Routing, Tensor] | None = None
-
-    def refresh(self) -> None:
-        for number, name in enumerate(self.names):
-            self.a[:, :, number * self.rank : (number + 1) * self.rank] = self.population.views(self.population.used, name)[0]
-
-    def low(self, x: Tensor, routing: Routing, number: int) -> Tensor:
-        """The input, by blocks, after A of one of them."""
-        if number == 0 or self.last is None or self.last[0] is not x or self.last[1] is not routing:
-            self.last = x, routing, torch.bmm(routing.gather(x), routing.of_blocks(self.a))
-        low = self.last[2]
-        if number == len(self.names) - 1:
-            self.last = None
-        return low[:, :, number * self.rank : (number + 1) * self.rank]
 
 
 class _Routed(torch.autograd.Function):
