@@ -351,7 +351,8 @@ def bench_engine(
     prompts: Annotated[int, typer.Option(min=1, help="Different prompts, for all members together.")] = 16,
     attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
     prompt_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each prompt.")] = 64,
-    longest: Annotated[int, typer.Option(min=8, help="Most tokens of a completion; most are far shorter.")] = 96,
+    longest: Annotated[int, typer.Option(min=8, help="Most tokens of a completion; most are far shorter.")] = 160,
+    skew: Annotated[int, typer.Option(min=1, help="How unequal lengths are: 2 as of Pawn's proposals, 4 as of its answers.")] = 4,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 8,
     rows_in_flight: Annotated[int, typer.Option(min=1, help="Rows that are sampled side by side.")] = 256,
     prefill_tokens: Annotated[int, typer.Option(min=1, help="Prompt tokens that go through the model together.")] = 16_384,
@@ -367,7 +368,7 @@ def bench_engine(
     from redqueen.engine.config import EngineConfig
 
     config = EngineConfig(rank=rank, alpha=2 * rank, rows_in_flight=rows_in_flight, prefill_tokens=prefill_tokens, train_tokens=train_tokens)
-    run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, rounds, train), config, peft, as_json)
+    run(model, device, Workload(members, prompts, attempts, prompt_tokens, 8, longest, skew, rounds, train), config, peft, as_json)
 
 
 @bench_app.command("evolve")
