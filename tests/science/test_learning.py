@@ -8,7 +8,7 @@ from redqueen.update import ESTIMATORS, Sample, UpdateConfig, advantages
 
 DRAWN = 32
 UPDATES = 8
-PROMPT = ">>student code_i\n>>program\ndef f(x):\n    return 7\n>>output\n7\n>>answer\n>>input\n"
+PROMPT = ">>student code_i\n>>program\ndef f(n):\n    return 7\n>>output\n7\n>>answer\n>>input\n"
 
 
 def test_members_learn_to_write_what_earns_and_one_that_always_earns_the_same_stays_as_it_was() -> None:

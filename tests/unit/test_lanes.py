@@ -22,6 +22,7 @@ def test_a_slot_with_more_rows_has_more_lanes() -> None:
 def test_blocks_of_a_slot_with_more_rows_are_served_like_the_others(pawn: Base) -> None:
     class Stub:
         device = torch.device("cpu")
+        rank = 8
 
     population: Population = Stub()  # type: ignore[assignment]
     routing = Routing.of([2] * 8 + [5] * 24, population)
@@ -30,3 +31,5 @@ def test_blocks_of_a_slot_with_more_rows_are_served_like_the_others(pawn: Base) 
     rows = torch.arange(32.0).view(32, 1, 1)
     assert torch.equal(routing.scatter(routing.gather(rows), 1), rows)
     assert Routing.of([2] * 3 + [5] * 5, population).index is not None  # too small to be blocks
+    long = Routing.of([2] * 3 + [5] * 5, population, tokens=20)  # rows of many tokens are blocks by themselves
+    assert (long.blocks, long.index) == (8, None)

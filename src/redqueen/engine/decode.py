@@ -4,7 +4,7 @@ On a GPU a step is recorded once for each window of attention and then replayed:
 they do. Decoders are kept between calls, so that recordings are.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ _KEPT_FRAC = 0.25
 class Decoder:
     """So many lanes for each slot, each with room for a prompt and what is written after it."""
 
-    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int, graph_pool: Any = None) -> None:
+    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int, graph_pool: Callable[[], Any] = lambda: None) -> None:
         self.graph_pool = graph_pool
         self.forward, self.lane_slots, self.length = forward, list(lane_slots), length
         self.device = forward.base.device
@@ -90,7 +90,7 @@ class Decoder:
         for values, old in zip(changing, before, strict=True):
             values.copy_(old)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.graph_pool):
+        with torch.cuda.graph(graph, pool=self.graph_pool()):
             self._step(window, sampling)
         return graph
 
@@ -109,8 +109,13 @@ class Decoders:
         self.forward = forward
         self.on_gpu = forward.base.device.type == "cuda"
         self.kept: dict[tuple[tuple[int, ...], int], Decoder] = {}
-        self.graph_pool = torch.cuda.graph_pool_handle() if self.on_gpu else None
-        """Memory that all recordings share: only one of them is replayed at a time."""
+        self._pool: Any = None
+
+    def graph_pool(self) -> Any:
+        """Memory that all recordings share: only one of them is replayed at a time. Torch gives it back with the last of them."""
+        if not any(decoder.graphs for decoder in self.kept.values()):
+            self._pool = torch.cuda.graph_pool_handle()
+        return self._pool
 
     def empty(self, slots: Sequence[int], length: int) -> Decoder:
         """Empty lanes for these slots."""

@@ -31,8 +31,8 @@ class Forward:
         """How far back layers with local attention look."""
         self.layer_types = sorted(set(getattr(self.config, "layer_types", None) or []))
 
-    def routing(self, slots: Sequence[int]) -> Routing | None:
-        return None if self.population is None else Routing.of(slots, self.population)
+    def routing(self, slots: Sequence[int], tokens: int = 1) -> Routing | None:
+        return None if self.population is None else Routing.of(slots, self.population, tokens)
 
     def prompts(self, ids: Tensor, last: Tensor, cache: Prompts, routing: Routing | None) -> Tensor:
         """Logits after each prompt; keys and values of all go into the cache. Prompts begin at the left: what stands behind one is not seen."""

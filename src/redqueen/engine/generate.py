@@ -175,7 +175,8 @@ class Generator:
         self.lane_rows[lanes] = entering
         source = np.repeat(np.arange(len(groups)), [len(group.rows) for group in groups])
         prompts = Prompts(self.forward.layers)
-        logits = self.forward.prompts(self._put(ids), self._put(sizes - 1), prompts, self.forward.routing([group.slot for group in groups]))
+        routing = self.forward.routing([group.slot for group in groups], ids.shape[1])
+        logits = self.forward.prompts(self._put(ids), self._put(sizes - 1), prompts, routing)
         where = self._put(source)
         self._enter(self._put(lanes), [self.rows[row] for row in entering], sizes[source], logits[where], prompts, where)
 

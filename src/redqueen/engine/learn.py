@@ -81,7 +81,7 @@ def train(
         tokens = torch.tensor(written, device=device)
         optimizer.zero_grad()
         for batch in _batches(part, tokens_in_flight, share, device):
-            routing = forward.routing(batch.slots)
+            routing = forward.routing(batch.slots, batch.ids.shape[1])
             with optimizer.population.routed(routing):  # in the backward pass too: checkpoints compute forwards there
                 _loss(forward, batch, routing, tokens, settings, sums).backward()
             computed += batch.real

@@ -29,7 +29,7 @@ def put(values: Tensor, device: torch.device) -> Tensor:
 
 
 _BLOCK = 8
-"""Rows that are worth a block of their own."""
+"""Tokens that are worth a block of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Routing:
     """The other way round: the place of each row."""
 
     @staticmethod
-    def of(slots: Sequence[int], population: "Population") -> "Routing":
-        """The routing of rows whose slots are given, row by row."""
+    def of(slots: Sequence[int], population: "Population", tokens: int = 1) -> "Routing":
+        """The routing of rows of so many tokens, whose slots are given row by row."""
         order = list(dict.fromkeys(slots))
         counts = [0] * len(order)
         number = {slot: block for block, slot in enumerate(order)}
@@ -60,7 +60,9 @@ class Routing:
         if len(set(counts)) == 1:
             return Routing(chosen, len(order), first)
         size = math.gcd(*counts)
-        if size >= _BLOCK:  # a slot with more rows has several blocks
+        if size * tokens >= max(
+            _BLOCK, population.rank
+        ):  # a slot with more rows has several blocks: to copy its weights is less than to copy the rows
             return Routing(
                 put(torch.tensor([slot for slot, count in zip(order, counts, strict=True) for _ in range(count // size)]), device),
                 sum(counts) // size,
