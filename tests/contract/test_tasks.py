@@ -7,11 +7,12 @@ import pytest
 from redqueen.config import Config
 from redqueen.propose import ProposeConfig, proposal_prompt
 from redqueen.records import Problem, Proposal, Rejection
+from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.solve import answer_prompt, grade
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_pack
-from redqueen.tasks.prompts.chat import WORKED
+from redqueen.tasks.prompts.worked import WORKED
 from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import WRITERS
 
@@ -204,13 +205,24 @@ def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(pool: Sand
 
 
 @pytest.mark.parametrize(("kind", "role"), WORKED)
-def test_the_worked_replies_of_the_chat_pack_are_what_it_asks_for(pool: SandboxPool, kind: str, role: str) -> None:
-    task, problem, pack = KINDS[kind], a_problem(pool, kind), load_pack("chat")
-    text = pack.render(task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem)).text
-    reply = text[text.rindex("<think>") :]
-    if role == "student":
-        assert task.read_answer(pack.parse(reply, task.answer_blocks))
+def test_the_worked_replies_of_the_chat_pack_are_right(pool: SandboxPool, kind: str, role: str) -> None:
+    task, problem, pack, worked = KINDS[kind], a_problem(pool, kind), load_pack("chat"), WORKED[kind, role]
+    prompt = pack.render(task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem))
+    ((asked, reply),) = prompt.before
+    assert asked != prompt.text and asked.splitlines()[0] == prompt.text.splitlines()[0]
+    shown = dict(worked.given)
+    if role == "teacher":
+        posed = replace(problem, program=shown.get("program", ""))
+        (verdict,) = verify([Proposal(kind, reply, (posed,))], KINDS, pack, pool, CONFIG)
+        assert isinstance(verdict, Problem), verdict
         return
-    doubling = replace(problem, program="def f(numbers):\n    return [2 * number for number in numbers if number > 0]\n")
-    (verdict,) = verify([Proposal(kind, reply, (doubling,))], KINDS, pack, pool, CONFIG)
-    assert isinstance(verdict, Problem), verdict
+    if kind == "code_f":
+        program, inputs = dict(worked.reply)["program"], [text for label, text in worked.given if label == "input"]
+        outputs = [text for label, text in worked.given if label == "output"]
+        (outcome,) = pool.run([Job(program, tuple(inputs))])
+        assert list(outcome.values) == outputs
+        return
+    posed = replace(problem, program=shown["program"], inputs=(shown.get("input", ""),), outputs=(shown.get("output", "'6'"),))
+    assert grade([(posed, reply)], KINDS, pack, pool, CONFIG)[0].verdict == "right"
+    (outcome,) = pool.run([Job(shown["program"], (shown.get("input", "4"),))])
+    assert outcome.values == posed.outputs

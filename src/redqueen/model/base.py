@@ -63,7 +63,10 @@ class Base:
             raise ConfigError(
                 f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact"
             )
-        messages = [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.text}]
+        messages = [{"role": "system", "content": prompt.system}]
+        for asked, replied in prompt.before:
+            messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": replied}]
+        messages.append({"role": "user", "content": prompt.text})
         text = self.tokenizer.apply_chat_template(_without_system(messages, self.tokenizer), add_generation_prompt=True, tokenize=False)
         return self._ids(str(text))
 

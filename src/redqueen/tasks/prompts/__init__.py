@@ -16,6 +16,8 @@ class Prompt:
     system: str | None = None
     stop: tuple[str, ...] = ()
     """Generation ends where the model has written one of these."""
+    before: tuple[tuple[str, str], ...] = ()
+    """Earlier turns of the chat: what was asked, and what was replied."""
 
 
 class PromptPack(Protocol):
