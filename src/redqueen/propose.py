@@ -23,7 +23,8 @@ class ProposeConfig(Section):
     max_tokens: int = Field(default=1024, ge=1)
     """Most tokens of a proposal."""
     max_prompt_chars: int = Field(default=16_000, gt=0)
-    """Longest proposal prompt; references are left out until it fits, so that one long problem cannot stop a run."""
+    """Longest question to a teacher; references are left out until it fits, so that one long problem cannot stop a run. What the chat pack
+    puts before it, a system text and a worked example, is not counted."""
 
 
 @dataclass(frozen=True, slots=True)

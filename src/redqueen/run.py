@@ -107,7 +107,8 @@ class Run:
             every = self.config.ledger.snapshot_every
             if every and step % every == 0:  # before the checkpoint: a step that has one is not played again
                 self._snapshot()
-            if step % self.config.ledger.checkpoint_every == 0 or step == self.config.steps:
+            last = step == self.config.steps or all(world.ended for world in self.worlds)
+            if step % self.config.ledger.checkpoint_every == 0 or last:
                 self.save()
         self.ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": w} for stage, (s, w) in self.tools.timings.items()])
         return turns

@@ -178,6 +178,17 @@ def test_a_system_text_goes_where_the_template_has_room_for_it(template: str, ex
     assert base.decode(base.encode(Prompt("2 + 2?", system="Be brief."))) == expected
 
 
+@pytest.mark.parametrize(
+    ("mention", "expected"),
+    [("{# system #}", "[system]Be brief.[user]1 + 1?[assistant]2[user]2 + 2?"), ("", "[user]Be brief.\n\n1 + 1?[assistant]2[user]2 + 2?")],
+)
+def test_earlier_turns_stay_turns_whether_or_not_there_is_room_for_a_system_text(mention: str, expected: str, tmp_path: Path) -> None:
+    folder = tiny("llama", tmp_path)
+    (folder / "chat_template.jinja").write_text("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}" + mention)
+    base = load_base(str(folder), device="cpu")
+    assert base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "2"),)))) == expected
+
+
 def test_a_reply_ends_at_every_end_the_model_knows(tmp_path: Path) -> None:
     folder = tiny("llama", tmp_path)
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [5, 6]}))

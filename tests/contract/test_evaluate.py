@@ -2,17 +2,20 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from redqueen.commands.evaluate import EvalOptions, run
-from redqueen.evaluate.heldout import attempt_items, by_kind_and_tier, spread
+from redqueen.evaluate.heldout import HeldOut, attempt_items, by_kind_and_tier, spread
 from redqueen.evaluate.subject import Subject
 from redqueen.model.base import Base
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.kind import Request
+from redqueen.tasks.prompts import Prompt, load_pack
+from redqueen.tasks.prompts.chat import ChatPack
 
 
 @pytest.mark.parametrize("suite", ["heldout", "heldout-quick"])
@@ -32,6 +35,15 @@ def test_pawn_answers_in_form_and_some_of_them_right(pool: SandboxPool, pawn: Ba
     assert sum(cell.n for row in table.values() for cell in row.values()) == len(items)
     assert sum(cell.right for row in table.values() for cell in row.values()) >= len(items) // 2
     assert 0.2 < shipped_score() < 0.8
+
+
+def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> None:
+    class Another(ChatPack):
+        def render(self, request: Request) -> Prompt:
+            return replace(super().render(request), before=(("2 + 2?", "4"),))
+
+    assert HeldOut("heldout", Another()).prompt_version != HeldOut("heldout", ChatPack()).prompt_version
+    assert HeldOut("heldout", load_pack("compact")).prompt_version == "compact-5d7013"  # what Pawn was measured with
 
 
 def test_an_answer_without_room_is_not_right_and_no_crash(pool: SandboxPool, pawn: Base) -> None:

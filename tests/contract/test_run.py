@@ -154,6 +154,12 @@ def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_the_last_step_of_a_run_that_ends_early_has_a_checkpoint(tmp_path: Path) -> None:
+    silent = [teacher(0.0, valid=-1.0)] * 2
+    assert ends(tmp_path, "after step 3", "steps=9", "stop.lazy_steps=3", "ledger.checkpoint_every=5", teachers=silent) == 3
+    assert (tmp_path / "checkpoints" / "000003").is_dir()
+
+
 def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Path) -> None:
     silent = [teacher(0.0, valid=-1.0)] * len(TEACHERS)
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.lazy_steps=2"]) as run:

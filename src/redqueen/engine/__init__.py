@@ -98,7 +98,7 @@ class MemberStats:
 class TrainStats:
     members: dict[int, MemberStats]
     broken: frozenset[int]
-    """Slots whose gradient was not finite: nothing was changed there, or no more after it had become so."""
+    """Slots whose gradient was not finite: from that optimizer step on nothing was changed there."""
     skipped_rows: int
     """Rows without any advantage: they cost nothing."""
     tokens: int

@@ -86,7 +86,8 @@ def train(
                 _loss(forward, batch, routing, tokens, settings, sums).backward()
             computed += batch.real
             padded += batch.ids.numel()
-        sums.norms = torch.maximum(sums.norms, optimizer.step(tokens > 0, settings))
+        learning = (tokens > 0) & sums.norms.isfinite()  # whose gradient was no number once learns no more in this call
+        sums.norms = torch.maximum(sums.norms, optimizer.step(learning, settings))
     separately = sum(len(row.prompt) + len(row.completion) for row in useful)
     members = sums.members(useful)
     broken = frozenset(slot for slot, member in members.items() if not math.isfinite(member.grad_norm))

@@ -72,7 +72,7 @@ def _fingerprint(pack: PromptPack) -> str:
     unmeasured = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
     problems = [Problem(kind, "def f(a):\n    return a\n", numbers, numbers, "", unmeasured, 0, "It returns what it is given.") for kind in KINDS]
     prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
-    return hashlib.sha256(repr([(prompt.system, prompt.text, prompt.stop) for prompt in prompts]).encode()).hexdigest()[:6]
+    return hashlib.sha256(repr([(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]).encode()).hexdigest()[:6]
 
 
 def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:

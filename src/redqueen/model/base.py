@@ -189,10 +189,11 @@ def _failure(source: str, place: _Place, error: Exception) -> str:
 
 
 def _without_system(messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase) -> list[dict[str, str]]:
-    """Some templates (Gemma's) have no place for a system text: it goes before the question."""
+    """Some templates (Gemma's) have no place for a system text: it goes before the first question."""
     if "system" in str(tokenizer.chat_template) and "System role not supported" not in str(tokenizer.chat_template):
         return messages
-    return [{"role": "user", "content": "\n\n".join(message["content"] for message in messages)}]
+    system, first, *rest = messages
+    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
 def _tie_twins(model: PreTrainedModel) -> None:

@@ -37,7 +37,8 @@ class Routing:
     """Which rows of a batch belong to which slot. Rows of one slot stand together."""
 
     slots: Tensor | None
-    """The slots in order, one for each block of rows; None when they follow each other from `first` on: then nothing is copied."""
+    """The slot of each block of rows, a slot with several blocks several times; None when they follow each other from `first` on, one block
+    each: then nothing is copied."""
     blocks: int
     first: int = 0
     index: Tensor | None = None
@@ -60,13 +61,10 @@ class Routing:
         if len(set(counts)) == 1:
             return Routing(chosen, len(order), first)
         size = math.gcd(*counts)
-        if size * tokens >= max(
-            _BLOCK, population.rank
-        ):  # a slot with more rows has several blocks: to copy its weights is less than to copy the rows
-            return Routing(
-                put(torch.tensor([slot for slot, count in zip(order, counts, strict=True) for _ in range(count // size)]), device),
-                sum(counts) // size,
-            )
+        # a slot with more rows has several blocks, where to copy its weights is less than to copy the rows
+        if size * tokens >= max(_BLOCK, population.rank):
+            repeated = [slot for slot, count in zip(order, counts, strict=True) for _ in range(count // size)]
+            return Routing(put(torch.tensor(repeated), device), len(repeated))
         most = max(counts)
         index, places, row = [], [], 0
         for block, count in enumerate(counts):

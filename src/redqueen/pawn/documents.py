@@ -1,7 +1,7 @@
 """What Pawn reads in pre-training: proposing and solving documents of every task kind, in the compact pack.
 
 They are rendered by the task kinds themselves, so that what Pawn learned to continue is what the loop will ask. A solving document of
-deduction has a trace of the run as its thought; a proposing document shows problems of about one tier and goes on with one like them.
+deduction may have a trace of the run as its thought; a proposing document shows problems of about one tier and goes on with one like them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
