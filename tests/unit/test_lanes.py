@@ -1,22 +1,44 @@
 """How lanes are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers of them."""
 
+from collections import Counter
+
 import torch
 
-from redqueen.engine.generate import _shares
+from redqueen.engine.blocks import block_size, deal, handed_over, packed
 from redqueen.model.base import Base
 from redqueen.model.population import Population, Routing
 
 
+def lanes_of(rows: dict[int, int], lanes: int) -> dict[int, int]:
+    size = block_size(len(rows), lanes)
+    return {slot: size * count for slot, count in Counter(deal(rows, lanes, size)).items()}
+
+
 def test_slots_with_about_as_many_rows_have_as_many_lanes() -> None:
-    assert _shares({0: 144, 1: 136, 2: 120, 3: 150}, 4096) == dict.fromkeys(range(4), 256)
-    assert _shares({0: 144, 1: 136, 2: 120, 3: 150}, 256) == dict.fromkeys(range(4), 64)
+    assert lanes_of({0: 144, 1: 136, 2: 120, 3: 150}, 4096) == dict.fromkeys(range(4), 256)
+    assert lanes_of({0: 144, 1: 136, 2: 120, 3: 150}, 256) == dict.fromkeys(range(4), 64)
 
 
 def test_a_slot_with_more_rows_has_more_lanes() -> None:
-    shares = _shares({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
-    assert (shares[0], shares[1]) == (128, 32)
-    assert sum(shares.values()) <= 4096
-    assert _shares({0: 1, 1: 1000}, 64) == {0: 1, 1: 32}  # everybody has one
+    lanes = lanes_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
+    assert sum(lanes.values()) == 4096
+    assert {lanes[slot] for slot in range(1, 91)} <= {40, 48} and 3.5 * 40 < lanes[0] < 4.5 * 48
+    assert lanes_of({0: 1, 1: 1000}, 64) == {0: 8, 1: 56}  # everybody has a block, where there are enough
+    assert len(deal(dict.fromkeys(range(20), 8), 64, 8)) == 8  # and some wait, where there are not
+
+
+def test_few_rows_have_few_lanes_and_all_of_them_one() -> None:
+    assert deal({3: 5, 7: 20}, 4096, 16) == [3, 7, 7, 7]
+    assert packed({3: 5, 7: 20}, 16) == [3, 7, 7, 7]
+    assert packed({3: 5, 7: 20, 9: 40}, 16) == [3, 7, 7, 9, 9, 9, 9, 9]
+
+
+def test_idle_blocks_go_where_most_rows_wait_for_each_lane() -> None:
+    slots = [0, 0, 1, 2]
+    assert handed_over(slots, [0, 1], {0: 0, 1: 40, 2: 9}, 8) == {0: 1, 1: 1}
+    assert handed_over(slots, [0, 1], {0: 0, 1: 5, 2: 9}, 8) == {0: 2, 1: 1}  # a block is enough for slot 1
+    assert handed_over(slots, [0, 1], {0: 0, 1: 0, 2: 3}, 8) == {0: 2}
+    assert handed_over([0, 0], [0], {0: 0, 1: 1, 2: 1}, 8) == {0: 1}  # slots that have none yet
 
 
 def test_blocks_of_a_slot_with_more_rows_are_served_like_the_others(pawn: Base) -> None:

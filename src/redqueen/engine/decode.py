@@ -16,16 +16,19 @@ from redqueen.engine import Sampling
 from redqueen.engine.cache import Lanes
 from redqueen.engine.chance import draw
 from redqueen.engine.forward import Forward
+from redqueen.model.population import put
 
 _KEPT_FRAC = 0.25
 """Share of the GPU's memory that idle lanes may keep."""
 
 
 class Decoder:
-    """So many lanes for each slot, each with room for a prompt and what is written after it."""
+    """Lanes that belong to slots, each with room for a prompt and what is written after it."""
 
-    def __init__(self, forward: Forward, lane_slots: Sequence[int], length: int, graph_pool: Callable[[], Any] = lambda: None) -> None:
-        self.graph_pool = graph_pool
+    def __init__(
+        self, forward: Forward, lane_slots: Sequence[int], length: int, block: int = 0, graph_pool: Callable[[], Any] = lambda: None
+    ) -> None:
+        self.graph_pool, self.block = graph_pool, block
         self.forward, self.lane_slots, self.length = forward, list(lane_slots), length
         self.device = forward.base.device
         count = len(self.lane_slots)
@@ -37,9 +40,16 @@ class Decoder:
         self.live = torch.zeros(count, dtype=torch.bool, device=self.device)
         self.out_tokens = torch.zeros(count, length, dtype=torch.long, device=self.device)
         self.out_logprobs = torch.zeros(count, length, device=self.device)
-        self.routing = forward.routing(self.lane_slots)
+        self.routing = forward.routing(self.lane_slots) if not block else forward.blocks(self.lane_slots[::block])
         self._stops: dict[Sampling, Tensor] = {}
         self.graphs: dict[tuple[int, Sampling], torch.cuda.CUDAGraph] = {}
+
+    def assign(self, lane_slots: Sequence[int]) -> None:
+        """From now on lanes belong to these slots, whole blocks of them to one. Recorded steps look it up."""
+        self.lane_slots = list(lane_slots)
+        if self.routing is not None:
+            assert self.routing.slots is not None
+            self.routing.slots.copy_(put(torch.tensor(self.lane_slots[:: self.block]), self.device))
 
     def clear(self) -> None:
         """As new: no lane has a row."""
@@ -107,8 +117,9 @@ class Decoders:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        self.on_gpu = forward.base.device.type == "cuda"
-        self.kept: dict[tuple[tuple[int, ...], int], Decoder] = {}
+        self.on_gpu = self.in_blocks = forward.base.device.type == "cuda"
+        """In blocks, lanes can go from one slot to another. On a CPU that costs more than it gains: weights would be copied in every step."""
+        self.kept: dict[tuple[int, int, int], Decoder] = {}
         self._pool: Any = None
 
     def graph_pool(self) -> Any:
@@ -117,16 +128,17 @@ class Decoders:
             self._pool = torch.cuda.graph_pool_handle()
         return self._pool
 
-    def empty(self, slots: Sequence[int], length: int) -> Decoder:
+    def empty(self, slots: Sequence[int], length: int, block: int = 0) -> Decoder:
         """Empty lanes for these slots."""
         if not self.on_gpu:
-            return Decoder(self.forward, slots, length)
-        key = tuple(slots), length
+            return Decoder(self.forward, slots, length, block)
+        key = len(slots), length, block
         if key not in self.kept:
             total = torch.cuda.mem_get_info(self.forward.base.device)[1]
             while sum(decoder.cache.bytes for decoder in self.kept.values()) > _KEPT_FRAC * total:
                 del self.kept[next(iter(self.kept))]  # the oldest
-            self.kept[key] = Decoder(self.forward, slots, length, self.graph_pool)
+            self.kept[key] = Decoder(self.forward, slots, length, block, self.graph_pool)
+        self.kept[key].assign(slots)
         self.kept[key].clear()
         return self.kept[key]
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from redqueen.engine.attention import use_grouped, use_kernels
 from redqueen.engine.cache import Lanes, Prompts
 from redqueen.model.base import Base
-from redqueen.model.population import Population, Routing
+from redqueen.model.population import Population, Routing, put
 
 
 class Forward:
@@ -33,6 +33,10 @@ class Forward:
 
     def routing(self, slots: Sequence[int], tokens: int = 1) -> Routing | None:
         return None if self.population is None else Routing.of(slots, self.population, tokens)
+
+    def blocks(self, slots: Sequence[int]) -> Routing | None:
+        """A routing of equal blocks that may belong to other slots later."""
+        return None if self.population is None else Routing(put(torch.tensor(slots), self.base.device), len(slots))
 
     def prompts(self, ids: Tensor, last: Tensor, cache: Prompts, routing: Routing | None) -> Tensor:
         """Logits after each prompt; keys and values of all go into the cache. Prompts begin at the left: what stands behind one is not seen."""

@@ -1,14 +1,14 @@
 """Sampling from many members at once: lanes that rows enter and leave, one token for every lane in each step.
 
-Every slot begins with the same number of lanes. A row waits until its slot has a free one; rows with the same prompt enter together and
-share its computation. Which row enters when follows from the rows and the settings alone. Every few steps the host looks which rows have ended:
-in between nothing is asked of the device, and nothing is done row by row in Python. What has ended is told of while the next steps run.
+Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. Lanes that a slot needs no more go to
+one whose rows wait (blocks.py). Rows with the same prompt enter together and share its computation. Which row enters when follows from the rows
+and the settings alone. Every few steps the host looks which rows have ended: in between nothing is asked of the device, and nothing is done row by
+row in Python. What has ended is told of while the next steps run.
 """
 
-import math
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling
+from redqueen.engine.blocks import block_size, deal, handed_over, packed
 from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
 from redqueen.engine.decode import Decoder, Decoders, ends
@@ -83,15 +84,15 @@ class Generator:
         self.waiting = _queues(rows)
         self.slots = list(self.waiting)
         counts = {slot: sum(len(group.rows) for group in groups) for slot, groups in self.waiting.items()}
-        self.begun = (
-            _shares(counts, lanes) if self.device.type == "cuda" else dict.fromkeys(counts, min(max(counts.values()), max(1, lanes // len(counts))))
-        )
-        """Lanes of each slot at the beginning."""
+        self.block = block_size(len(counts), lanes) if decoders.in_blocks else 0
+        """Lanes that change hands together; 0: none do."""
         self.length = lane_length(rows, self.device)
         self.window = self.length if forward.by_spans else _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
-        self._use(decoders.empty([slot for slot, share in self.begun.items() for _ in range(share)], self.length))
+        each = min(max(counts.values()), max(1, lanes // len(counts)))
+        begun = _lanes(deal(counts, lanes, self.block), self.block) if self.block else _lanes(list(counts), each)
+        self._use(decoders.empty(begun, self.length, self.block))
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
@@ -99,10 +100,7 @@ class Generator:
         """The row in each lane; -1: none."""
         self.furthest = 0
         """The position of the lane that has come furthest, or an upper bound of it."""
-        self.free: dict[int, list[int]] = {slot: [] for slot in self.slots}
-        for lane, slot in enumerate(self.lane_slots):
-            self.free[slot].append(lane)
-        self.lanes_each = {slot: len(lanes) for slot, lanes in self.free.items()}
+        self._deal_out()
 
     def run(self, ended: Ended) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
@@ -135,6 +133,8 @@ class Generator:
         """Fill free lanes with waiting rows, a group of one prompt at a time, when enough are free to be worth a pass."""
         if not any(self.waiting.values()) or self._free() < len(self.lane_rows) / 8:
             return
+        if self.block:
+            self._hand_over()
         entering: list[tuple[Group, list[int]]] = []
         for slot in self.slots:
             lanes = self.free[slot] = sorted(self.free[slot], reverse=True)
@@ -149,6 +149,28 @@ class Generator:
                 all_free = False
         for part in self._parts(entering):
             self._prefill(part)
+
+    def _hand_over(self) -> None:
+        """Blocks whose slot has nothing waiting go to slots that have more waiting than they have free lanes for."""
+        slots = self.lane_slots[:: self.block]
+        free = (self.lane_rows < 0).reshape(-1, self.block).all(1)
+        idle = [block for block in np.flatnonzero(free).tolist() if not self.waiting[slots[block]]]
+        lacking = {slot: sum(len(group.rows) for group in groups) - len(self.free[slot]) for slot, groups in self.waiting.items()}
+        found = handed_over(slots, idle, lacking, self.block) if idle else {}
+        if not found:
+            return
+        self.lanes.assign(_lanes([found.get(block, slot) for block, slot in enumerate(slots)], self.block))
+        self.lane_slots = self.lanes.lane_slots
+        self._deal_out()
+
+    def _deal_out(self) -> None:
+        """Which lanes each slot has, and which of them are free."""
+        self.free: dict[int, list[int]] = {slot: [] for slot in self.slots}
+        self.lanes_each = dict.fromkeys(self.slots, 0)
+        for lane, (slot, row) in enumerate(zip(self.lane_slots, self.lane_rows.tolist(), strict=True)):
+            self.lanes_each[slot] += 1
+            if row < 0:
+                self.free[slot].append(lane)
 
     def _free(self) -> int:
         return sum(map(len, self.free.values()))
@@ -275,7 +297,7 @@ class Generator:
         if len(slots) >= len(self.lane_slots):
             return
         places = _places(slots, [self.lane_slots[lane] for lane in used])
-        smaller = self.decoders.empty(slots, self.length)
+        smaller = self.decoders.empty(slots, self.length, self.block)
         smaller.take(self.lanes, torch.tensor(used, device=self.device), torch.tensor(places, device=self.device))
         before, furthest = self.lane_rows, self.furthest
         self._use(smaller)
@@ -288,23 +310,16 @@ class Generator:
         """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
         counts = Counter(used)
         most = max(counts.values())
-        if self.device.type == "cuda":  # the shares of the beginning, halved as often as it goes: few sorts of decoders, and recordings serve again
-            halved = min((self.begun[slot] // count).bit_length() - 1 for slot, count in counts.items())
-            return [slot for slot, share in self.begun.items() for _ in range(max(1, share >> halved))]
+        if self.block:
+            return _lanes(packed(counts, self.block), self.block)
         if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
             return used
         return [slot for slot in self.slots for _ in range(most)]
 
 
-def _shares(counts: Mapping[int, int], lanes: int) -> dict[int, int]:
-    """Lanes for each slot, by its rows, so that all come to their end together. Slots with about as many rows have as many lanes, and all are
-    powers of two: there are few sorts of decoders then, and recordings serve again."""
-    usual = sorted(counts.values())[len(counts) // 2]
-    weights = {slot: 2.0 ** round(math.log2(count / usual)) for slot, count in counts.items()}
-    most = max(math.ceil(count / weights[slot]) for slot, count in counts.items())
-    room = max(1, int(lanes / sum(weights.values())))
-    unit = min(1 << (most - 1).bit_length(), 1 << (room.bit_length() - 1))
-    return {slot: max(1, int(unit * weight)) for slot, weight in weights.items()}
+def _lanes(slots: Sequence[int], each: int) -> list[int]:
+    """The slot of every lane, so many lanes for each in order."""
+    return [slot for slot in slots for _ in range(each)]
 
 
 def _places(slots: list[int], wanted: list[int]) -> list[int]:

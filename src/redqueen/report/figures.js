@@ -133,10 +133,14 @@ const SECTIONS = [
         .flatMap(([name, title], at) => metricLines(side, title, [[`complexity/${name}`, title, SERIES[at]]], { height: 150, smooth: true })) },
     { id: "solved-shares", wide: true, note: "Problems by the share of attempts that solve them: none, up to a third, up to two thirds, more, all. The middle teaches most.",
       panels: (side) => [{ type: "stack", title: "Difficulty of problems", x: side.steps, ...SHARE, series: Object.keys(DIFFICULTY).map((name) => ({ name, color: DIFFICULTY[name], y: side.difficulty[name] })) }] },
-    { id: "kinds", wide: true, note: "Solve rate by task kind: o deduction, i abduction, f induction.",
+    { id: "kinds", note: "Solve rate by task kind: o deduction, i abduction, f induction.",
       panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name) => [name, name.slice(16), colorOf("kinds", name)]), { ...SHARE, smooth: true }) },
     { id: "thoughts", note: "Answers that begin with a written thought, by task kind. Kinds without any are left out.",
-      panels: (side) => metricLines(side, "Thinking before answering", Object.keys(side.metrics).filter((name) => name.startsWith("solve/thought_frac/") && side.metrics[name].some((value) => value > 0)).map((name) => [name, name.slice(19), colorOf("kinds", name.replace("thought_frac", "pass_rate"))]), { ...SHARE, smooth: true }) },
+      panels: (side) => {
+        const names = Object.keys(side.metrics).filter((name) => name.startsWith("solve/thought_frac/") && side.metrics[name].some((value) => value > 0));
+        const of = names.length === 1 ? `: ${names[0].slice(19)}` : "";
+        return metricLines(side, `Thinking before answering${of}`, names.map((name) => [name, name.slice(19), colorOf("kinds", name.replace("thought_frac", "pass_rate"))]), { ...SHARE, smooth: true });
+      } },
   ] },
   { id: "coverage", short: "Coverage", title: "Coverage: is it new?", figures: [
     { id: "coverage-lines", note: "Structures (cells of a grid over complexity) and behaviours (what programs do to probe inputs) seen so far. Structures alone can grow by elaboration.",

@@ -1,0 +1,63 @@
+"""Lanes in blocks of one slot each: how many a slot begins with, and who takes over a block that its slot has no more use for.
+
+On a GPU a block's slot is a number in a tensor that recorded steps read, so that it can change between two steps at no cost.
+"""
+
+import heapq
+from collections.abc import Mapping, Sequence
+
+_SMALLEST, _LARGEST = 8, 64
+_EACH = 4
+"""Blocks that a slot should have: a block changes hands only when all of its lanes are free."""
+
+
+def block_size(slots: int, lanes: int) -> int:
+    """Lanes of a block: large ones are served faster, small ones change hands sooner."""
+    size = _SMALLEST
+    while size < _LARGEST and lanes >= 2 * size * _EACH * slots:
+        size *= 2
+    return size
+
+
+def deal(rows: Mapping[int, int], lanes: int, size: int) -> list[int]:
+    """The slot of each block, by how many rows every slot has. Their number is a power of two: few sorts of decoders serve all calls."""
+    wanted = sum(-(-count // size) for count in rows.values())
+    blocks = min(_power(wanted), _power(max(1, lanes // size) + 1) // 2)
+    given = dict.fromkeys(rows, 0)
+    # first one for everybody; then who has the most rows for each block it would have is next
+    everything = sum(rows.values())
+    waiting: list[tuple[float, int]] = [(-everything - count, slot) for slot, count in rows.items()]
+    heapq.heapify(waiting)
+    for _ in range(blocks):
+        _, slot = waiting[0]
+        given[slot] += 1
+        heapq.heapreplace(waiting, (-rows[slot] / (given[slot] + 1), slot))
+    return [slot for slot, count in given.items() for _ in range(count)]
+
+
+def packed(rows: Mapping[int, int], size: int) -> list[int]:
+    """The slot of each block, so that all rows have a lane: as few blocks as go, and a power of two."""
+    blocks = [slot for slot, count in rows.items() for _ in range(-(-count // size))]
+    return blocks + blocks[-1:] * (_power(len(blocks)) - len(blocks))
+
+
+def handed_over(slots: Sequence[int], idle: Sequence[int], waiting: Mapping[int, int], size: int) -> dict[int, int]:
+    """Which of the idle blocks goes to which slot: to those that have the most waiting rows for each lane, a block for so many rows at most."""
+    lanes = {slot: size * slots.count(slot) for slot in waiting}
+    left = {slot: count for slot, count in waiting.items() if count > 0}
+    found: dict[int, int] = {}
+    for block in idle:
+        if not left:
+            break
+        slot = max(left, key=lambda slot: (left[slot] / (lanes[slot] + size), -slot))
+        found[block] = slot
+        lanes[slot] += size
+        left[slot] -= size
+        if left[slot] <= 0:
+            del left[slot]
+    return found
+
+
+def _power(count: int) -> int:
+    """The next power of two."""
+    return 1 << (count - 1).bit_length()
