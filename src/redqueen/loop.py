@@ -240,6 +240,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
     """Every member learns from what it wrote, all in one pass."""
     rows: list[TrainRow] = []
     rates: dict[int, float] = {}
+    broken: set[int] = set()
     config = turns[0].world.config.update
     for turn in turns:
         own = turn.world.config
@@ -253,8 +254,9 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
         turn.metrics["update/rows_frac"] = sum(value != 0 for value in found) / len(found) if found else 0.0
         for sample, advantage in zip(samples, found, strict=True):
             writing, member = sample.writing, turn.world.by_id(sample.member)
-            if math.isnan(writing.logprob):
-                raise FloatingPointError(f"what {sample.member} writes has no probabilities any more: its weights have grown beyond all measure")
+            if math.isnan(writing.logprob):  # its weights have grown beyond all measure: nothing is learned from it
+                broken.add(turn.world.slot(member))
+                continue
             temperature = turn.world.temperature(member, sample.sort[0])
             rows.append(TrainRow(turn.world.slot(member), writing.prompt, writing.tokens, advantage, writing.logprobs, temperature))
         rates |= {turn.world.slot(member): turn.world.learning_rate(member) for member in turn.world.members}
@@ -269,9 +271,10 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
         optimizer_steps=config.optimizer_steps,
     )
     stats = tools.engine.train(rows, settings)
+    broken |= stats.broken
     for turn in turns:
         turn.metrics |= _distances(turn, tools.engine.distances(turn.world.first_slot, len(turn.world.members)))
-        turn.broken = [member.id for member in turn.world.members if turn.world.slot(member) in stats.broken]
+        turn.broken = [member.id for member in turn.world.members if turn.world.slot(member) in broken]
         for member in turn.world.members:
             if learned := stats.members.get(turn.world.slot(member)):
                 turn.updates.append({"member": member.id, **{name: getattr(learned, name) for name in _LEARNED}})

@@ -89,6 +89,8 @@ class Run:
             turns = self.play_step(self.step + 1)
             told(turns, time.monotonic() - started)
             self._end_if_all_have()
+        if self.step < self.config.steps and self.step % self.config.ledger.checkpoint_every:  # asked to stop: no step is to be played again
+            self.save()
 
     def _end_if_all_have(self) -> None:
         if all(world.ended for world in self.worlds):
@@ -126,8 +128,9 @@ def _end_of(turn: Turn) -> str:
     world, stop = turn.world, turn.world.config.stop
     if turn.broken:
         return (
-            f"stopped after step {turn.step}: the gradient of {', '.join(turn.broken)} is not finite, and was not used. "
-            "Lower update.learning_rate in a new run; if it is the first step, the base's dtype may be too narrow (dtype=float32)."
+            f"stopped after step {turn.step}: the gradient of {', '.join(turn.broken)}, or the probability of what was written, is no number. "
+            "Nothing was learned from it. Lower update.learning_rate in a new run; "
+            "if it is the first step, the base's dtype may be too narrow (dtype=float32)."
         )
     if world.lazy_steps >= stop.lazy_steps:
         return (

@@ -47,7 +47,7 @@ class Turn:
     games: list[list[Game]] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    """Members whose gradient was not finite."""
+    """Members whose gradient, or the probability of what they wrote, is no number."""
     births: list[Row] = field(default_factory=list)
     deaths: list[Row] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
@@ -186,4 +186,5 @@ def _written(record: Proposal | Attempt) -> Row:
     """What sampling left of a text; nothing for one that nobody wrote."""
     if record.writing is None:
         return {"tokens": 0, "logprob": 0.0, "ended": "stop"}
-    return {"tokens": len(record.writing.tokens), "logprob": record.writing.logprob, "ended": record.writing.ended}
+    logprob = record.writing.logprob
+    return {"tokens": len(record.writing.tokens), "logprob": -math.inf if math.isnan(logprob) else logprob, "ended": record.writing.ended}

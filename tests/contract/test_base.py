@@ -195,3 +195,13 @@ def test_a_reply_ends_at_every_end_the_model_knows(tmp_path: Path) -> None:
     tokens, texts = load_base(str(folder), device="cpu").stops([">>end", "</answer>", ">>output"])
     output = AutoTokenizer.from_pretrained(PAWN).convert_tokens_to_ids(">>output")
     assert (tokens, texts) == (frozenset({1, 5, 6, output}), ("</answer>",))
+
+
+def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the_question(tmp_path: Path) -> None:
+    folder = tiny("llama", tmp_path)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] if m['role'] != 'assistant' else '2' }}{% endfor %}{# system #}"
+    )
+    base = load_base(str(folder), device="cpu")
+    text = base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "<think>one more</think>2"),))))
+    assert text == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"

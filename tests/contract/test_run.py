@@ -264,7 +264,7 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
     write_report([tmp_path / "a"], None, False)
 
 
-def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tmp_path: Path) -> None:
+def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_from_them(tmp_path: Path) -> None:
     class Broken(ScriptedScribe):
         def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
             return [replace(one, writing=replace(one.writing, logprobs=(math.nan,))) for one in super().write(asks, temperature, receive)]
@@ -272,10 +272,10 @@ def test_probabilities_that_are_no_numbers_stop_the_step_before_it_is_written(tm
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
         run.tools.scribe = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
-        with pytest.raises(FloatingPointError, match=r"what T[01] writes has no probabilities any more"):
+        with pytest.raises(Degenerate, match=r"after step 2: the gradient of T0, T1, S0, S1, or the probability of what was written"):
             play(run)
-    assert rows(tmp_path, "SELECT max(step) FROM marks") == [(1,)]
-    assert played(tmp_path, "steps=3").step == 3  # and it can be gone on with
+    assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2") == [(0,)]
+    assert rows(tmp_path, "SELECT count(*) FROM attempts WHERE step = 2 AND logprob > -1e300") == [(0,)]
 
 
 def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Pa
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
         run.tools.engine = Broken(run.config.slots)
-        with pytest.raises(Degenerate, match=r"after step 2: the gradient of S0 is not finite"):
+        with pytest.raises(Degenerate, match=r"after step 2: the gradient of S0, or the probability"):
             play(run)
     assert rows(tmp_path, "SELECT max(step) FROM marks") == [(2,)]
     assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2 AND member = 'S0'") == [(0,)]

@@ -63,12 +63,18 @@ class Base:
             raise ConfigError(
                 f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact"
             )
-        messages = [{"role": "system", "content": prompt.system}]
-        for asked, replied in prompt.before:
-            messages += [{"role": "user", "content": asked}, {"role": "assistant", "content": replied}]
-        messages.append({"role": "user", "content": prompt.text})
-        text = self.tokenizer.apply_chat_template(_without_system(messages, self.tokenizer), add_generation_prompt=True, tokenize=False)
-        return self._ids(str(text))
+        text = self._chat(prompt.system, prompt.before, prompt.text)
+        if not all(replied.strip() in text for _, replied in prompt.before):  # some templates leave thoughts out of earlier replies
+            earlier = [f"{asked}\n\nA whole reply to this:\n\n{replied}" for asked, replied in prompt.before]
+            text = self._chat(prompt.system, (), "\n\n".join([*earlier, "Now another request.", prompt.text]))
+        return self._ids(text)
+
+    def _chat(self, system: str, before: Iterable[tuple[str, str]], asked: str) -> str:
+        messages = [{"role": "system", "content": system}]
+        for question, reply in before:
+            messages += [{"role": "user", "content": question}, {"role": "assistant", "content": reply}]
+        messages.append({"role": "user", "content": asked})
+        return str(self.tokenizer.apply_chat_template(_without_system(messages, self.tokenizer), add_generation_prompt=True, tokenize=False))
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]

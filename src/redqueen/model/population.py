@@ -45,6 +45,10 @@ class Routing:
     """For blocks of different sizes, [blocks, most rows]: the row at each place. None when all are of one size."""
     places: Tensor | None = None
     """The other way round: the place of each row."""
+    owners: Tensor | None = None
+    """Where slots have several blocks: the slots, each once."""
+    sums: Tensor | None = None
+    """With these, [owners, blocks]: 1 where a block is the owner's. A product with it adds up the blocks of each, always in the same order."""
 
     @staticmethod
     def of(slots: Sequence[int], population: "Population", tokens: int = 1) -> "Routing":
@@ -63,8 +67,9 @@ class Routing:
         size = math.gcd(*counts)
         # a slot with more rows has several blocks, where to copy its weights is less than to copy the rows
         if size * tokens >= max(_BLOCK, population.rank):
-            repeated = [slot for slot, count in zip(order, counts, strict=True) for _ in range(count // size)]
-            return Routing(put(torch.tensor(repeated), device), len(repeated))
+            numbers = torch.tensor([number for number, count in enumerate(counts) for _ in range(count // size)])
+            owners, sums = torch.tensor(order), torch.nn.functional.one_hot(numbers, len(order)).float().T.contiguous()
+            return Routing(put(owners[numbers], device), len(numbers), owners=put(owners, device), sums=put(sums, device))
         most = max(counts)
         index, places, row = [], [], 0
         for block, count in enumerate(counts):
@@ -76,6 +81,14 @@ class Routing:
     def of_blocks(self, matrix: Tensor) -> Tensor:
         """What each block needs of a tensor that has a place for every slot."""
         return matrix[self.first : self.first + self.blocks] if self.slots is None else matrix[self.slots]
+
+    def add(self, matrix: Tensor, found: Tensor) -> None:
+        """Add what was found for each block to its slot's place. No place is added to twice at once: a GPU, too, comes to the same sums."""
+        if self.owners is None or self.sums is None:
+            assert self.slots is not None
+            matrix.index_add_(0, self.slots, found.float())
+        else:
+            matrix.index_add_(0, self.owners, (self.sums @ found.float().flatten(1)).view(-1, *found.shape[1:]))
 
     def gather(self, x: Tensor) -> Tensor:
         """[rows, tokens, n] as [blocks, rows * tokens, n]."""
@@ -252,8 +265,8 @@ class _Routed(torch.autograd.Function):
             routing.of_blocks(layer.grad_a).add_(d_a)
             routing.of_blocks(layer.grad_b).add_(d_b)
         else:
-            layer.grad_a.index_add_(0, routing.slots, d_a.float())
-            layer.grad_b.index_add_(0, routing.slots, d_b.float())
+            routing.add(layer.grad_a, d_a)
+            routing.add(layer.grad_b, d_b)
         dx = None
         if ctx.needs_input_grad[0]:
             dx = routing.scatter(torch.bmm(d_low, a.transpose(1, 2)), x.shape[1]) + dy @ layer.linear.weight

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 1024
 """So many columns more cost the base's product less than a launch would: A of all slots goes with it, whatever slot a row has."""
 _MOST_SISTERS = 3
+_HIGHEST_RANK = 128
+"""What the kernels' memory on the chip is enough for."""
 _COUNTERS = 1024
 
 
@@ -33,7 +35,8 @@ class Sisters:
         self.population, self.names, self.rank = population, list(names), population.rank
         self.widths = [one.out_features for one in linears]
         self.columns, self.low_columns = sum(self.widths), len(names) * population.rank
-        self.fused = has_kernels(population.device) and len(names) <= _MOST_SISTERS and len({one.bias is None for one in linears}) == 1
+        alike = len(names) <= _MOST_SISTERS and len({one.bias is None for one in linears}) == 1
+        self.fused = has_kernels(population.device) and alike and self.rank <= _HIGHEST_RANK
         """A step of decoding goes through one product and one kernel for all of them."""
         firsts = torch.cat([population.views(population.used, name)[0] for name in self.names], 2)
         self.a = self._fuse(linears).copy_(firsts) if self.fused else firsts

@@ -71,4 +71,4 @@ class CodeF:
 
 def _check(inputs: Sequence[str]) -> None:
     if len(set(inputs)) < _FEWEST or len(inputs) > _INPUTS:
-        raise Malformed(f"{len(set(inputs))} different inputs, expected {_INPUTS}")
+        raise Malformed(f"{len(set(inputs))} different inputs, expected {_INPUTS}, or {_FEWEST} at least")
