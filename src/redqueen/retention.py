@@ -111,7 +111,9 @@ def _level(turn: Turn, member: Member) -> float:
 
 
 def _retained(name: str, slots: Sequence[int], levels: Sequence[Sequence[float]]) -> Retained:
-    gaps = [[row[slot] - max(row[0], row[1]) for row in levels] for slot in slots]
+    # the better one over all updates: whoever is ahead in one of them is partly lucky, and a copy would seem to fall short
+    better = max((0, 1), key=lambda parent: sum(row[parent] for row in levels))
+    gaps = [[row[slot] - row[better] for row in levels] for slot in slots]
     first = sum(gap[0] for gap in gaps) / len(gaps)
     last = sum(sum(gap[-_LAST:]) / len(gap[-_LAST:]) for gap in gaps) / len(gaps)
     return Retained(name, first, last, [_back(gap) for gap in gaps])
