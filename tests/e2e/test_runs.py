@@ -166,7 +166,7 @@ def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path
 
 def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path: Path) -> None:
     command = begin(*tiny(tmp_path / "run", "update.learning_rate=1e30", "evolve.every=0")).wait(3)
-    assert "stopped in step " in command.err and "lower update.learning_rate" in command.err
+    assert "stopped after step " in command.err and "Lower update.learning_rate" in command.err
 
 
 @pytest.mark.parametrize(
