@@ -4,6 +4,7 @@ On a GPU a block's slot is a number in a tensor that recorded steps read, so tha
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 _SMALLEST, _LARGEST = 8, 64
@@ -43,7 +44,8 @@ def packed(rows: Mapping[int, int], size: int) -> list[int]:
 
 def handed_over(slots: Sequence[int], idle: Sequence[int], waiting: Mapping[int, int], size: int) -> dict[int, int]:
     """Which of the idle blocks goes to which slot: to those that have the most waiting rows for each lane, a block for so many rows at most."""
-    lanes = {slot: size * slots.count(slot) for slot in waiting}
+    blocks = Counter(slots)
+    lanes = {slot: size * blocks[slot] for slot in waiting}
     left = {slot: count for slot, count in waiting.items() if count > 0}
     found: dict[int, int] = {}
     for block in idle:
