@@ -22,7 +22,7 @@ def evolve(turn: Turn, engine: Engine) -> None:
     """The weakest of each role are replaced by children of the fittest. All children are made before one of them takes a place.
     Where nobody is rated nobody is weakest, and all stay."""
     world, config = turn.world, turn.world.config
-    if not config.is_rated or not config.evolve.due(turn.step):
+    if turn.broken or not config.is_rated or not config.evolve.due(turn.step):  # a broken world ends: its weights are no parents
         return
     standings = [
         Standing(member.id, member.role, member.rating.mu, member.rating.sigma, world.learning_rate(member), world.temperature(member, member.role))

@@ -23,7 +23,8 @@ def block_size(slots: int, lanes: int) -> int:
 def deal(rows: Mapping[int, int], lanes: int, size: int) -> list[int]:
     """The slot of each block, by how many rows every slot has. Their number is a power of two: few sorts of decoders serve all calls."""
     wanted = sum(-(-count // size) for count in rows.values())
-    blocks = min(_power(wanted), _power(max(1, lanes // size) + 1) // 2)
+    room = max(1, lanes // size)
+    blocks = min(_power(wanted), 1 << (room.bit_length() - 1))
     given = dict.fromkeys(rows, 0)
     # first one for everybody; then who has the most rows for each block it would have is next
     everything = sum(rows.values())

@@ -1,7 +1,7 @@
 """Sampling from many members at once: lanes that rows enter and leave, one token for every lane in each step.
 
-Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. Lanes that a slot needs no more go to
-one whose rows wait (blocks.py). Rows with the same prompt enter together and share its computation. Which row enters when follows from the rows
+Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. There, lanes that a slot needs no more go
+to one whose rows wait (blocks.py). Rows with the same prompt enter together and share its computation. Which row enters when follows from the rows
 and the settings alone. Every few steps the host looks which rows have ended: in between nothing is asked of the device, and nothing is done row by
 row in Python. What has ended is told of while the next steps run.
 """
@@ -314,7 +314,7 @@ class Generator:
             return _lanes(packed(counts, self.block), self.block)
         if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
             return used
-        return [slot for slot in self.slots for _ in range(most)]
+        return _lanes(self.slots, most)
 
 
 def _lanes(slots: Sequence[int], each: int) -> list[int]:

@@ -34,7 +34,7 @@ _BLOCK = 8
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """Which rows of a batch belong to which slot. Rows of one slot stand together."""
+    """Which rows of a batch belong to which slot. Rows of one slot stand together, in one block or several."""
 
     slots: Tensor | None
     """The slot of each block of rows, a slot with several blocks several times; None when they follow each other from `first` on, one block
@@ -84,11 +84,10 @@ class Routing:
 
     def add(self, matrix: Tensor, found: Tensor) -> None:
         """Add what was found for each block to its slot's place. No place is added to twice at once: a GPU, too, comes to the same sums."""
-        if self.owners is None or self.sums is None:
-            assert self.slots is not None
-            matrix.index_add_(0, self.slots, found.float())
-        else:
-            matrix.index_add_(0, self.owners, (self.sums @ found.float().flatten(1)).view(-1, *found.shape[1:]))
+        owners = self.slots if self.owners is None else self.owners
+        assert owners is not None
+        found = found.float()
+        matrix.index_add_(0, owners, found if self.sums is None else (self.sums @ found.flatten(1)).view(-1, *found.shape[1:]))
 
     def gather(self, x: Tensor) -> Tensor:
         """[rows, tokens, n] as [blocks, rows * tokens, n]."""
@@ -219,7 +218,7 @@ class AdaptedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         population: Population = self.__dict__["population"]
-        routing = population.routing
+        routing = self.routing
         if self.sisters.serves(x, routing):
             return self.sisters.value(x, routing, self.number)
         if routing is None:
