@@ -15,6 +15,7 @@ from torch import Tensor
 from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.decode import Decoder
+from redqueen.engine.generate import Generator
 from redqueen.engine.learn import _batches
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
@@ -177,7 +178,7 @@ def test_lanes_that_change_hands_change_no_text(tokenizer: Any, monkeypatch: pyt
         Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64)) for slot in (0, 1, 1, 1, 2, 2) for prompt in prompts(7, draw) for _ in range(2)
     ]
     apart, together = tiny_engine(tokenizer), tiny_engine(tokenizer, rows_in_flight=16)
-    together.decoders.in_blocks = True
+    together.decoders.in_blocks = together.decoders.reads_ahead = True
     assigned: list[list[int]] = []
     plain = Decoder.assign
     monkeypatch.setattr(Decoder, "assign", lambda self, slots: assigned.append(list(slots)) or plain(self, slots))  # type: ignore[func-returns-value]
@@ -186,6 +187,30 @@ def test_lanes_that_change_hands_change_no_text(tokenizer: Any, monkeypatch: pyt
     assert [one.tokens for one in found] == [one.tokens for one in expected]
     assert max(abs(a - b) for one, other in zip(found, expected, strict=True) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < 1e-5
     assert any(0 in slots for slots in assigned)  # it had no lanes at first
+
+
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(in_blocks: bool, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = Random(22)
+    rows = [Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64)) for slot in (0, 1, 1, 2) for prompt in prompts(9, draw) for _ in range(3)]
+    plain, ahead = tiny_engine(tokenizer, rows_in_flight=24), tiny_engine(tokenizer, rows_in_flight=24)
+    ahead.decoders.in_blocks, ahead.decoders.reads_ahead = in_blocks, True
+    read: list[tuple[int, tuple[int, ...]]] = []
+    early: list[int] = []
+    by_pass, read_ahead = Generator._read, Generator._read_ahead
+    monkeypatch.setattr(Generator, "_read", lambda self, groups: read.extend((one.slot, one.prompt) for one in groups) or by_pass(self, groups))  # type: ignore[func-returns-value]
+    expected = plain.generate(rows, Sampling(1.0, frozenset([5])))
+    read.clear()
+
+    def noted(self: Generator) -> None:
+        before = len(read)
+        read_ahead(self)
+        early.append(len(read) - before)
+
+    monkeypatch.setattr(Generator, "_read_ahead", noted)
+    assert same(ahead.generate(rows, Sampling(1.0, frozenset([5]))), expected)
+    assert len(read) == len(set(read)) == len({(row.slot, row.prompt) for row in rows})
+    assert sum(early) > len(read) / 3
 
 
 def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:

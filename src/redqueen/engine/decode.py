@@ -117,7 +117,7 @@ class Decoders:
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
-        self.on_gpu = self.in_blocks = forward.base.device.type == "cuda"
+        self.on_gpu = self.in_blocks = self.reads_ahead = forward.base.device.type == "cuda"
         """In blocks, lanes can go from one slot to another. On a CPU that costs more than it gains: weights would be copied in every step."""
         self.kept: dict[tuple[int, int, int], Decoder] = {}
         self._pool: Any = None

@@ -3,13 +3,14 @@
 Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. There, lanes that a slot needs no more go
 to one whose rows wait (blocks.py). Rows with the same prompt enter together and share its computation. Which row enters when follows from the rows
 and the settings alone. Every few steps the host looks which rows have ended: in between nothing is asked of the device, and nothing is done row by
-row in Python. What has ended is told of while the next steps run.
+row in Python. What has ended is told of while the next steps run. On a GPU the prompts that are next are read in the meantime, too: to launch a pass
+takes the host longer than the pass takes.
 """
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -32,8 +33,18 @@ _WINDOW = 64
 """Attention looks at so many places more at a time."""
 _WINDOW_GPU = 128
 """On a GPU: every window is a recording of its own."""
+_AHEAD_FRAC = 0.25
+"""Prompts are read ahead for so many of a slot's lanes."""
 _LENGTH_GPU = 512
 """Lanes on a GPU are as long as a multiple of this, so that they serve again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass over prompts has left: keys and values, and logits after each prompt."""
+
+    prompts: Prompts
+    logits: Tensor
 
 
 @dataclass(slots=True)
@@ -43,6 +54,14 @@ class Group:
     slot: int
     prompt: tuple[int, ...]
     rows: list[int]
+    read: Pass | None = None
+    """The pass that the prompt was in."""
+    place: int = 0
+    """Which of the prompts of that pass it is."""
+
+
+Entering = tuple[Group, list[int]]
+"""A group, and a lane for each of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +129,7 @@ class Generator:
             window = min(self.length, -(-(self.furthest + self.chunk + 1) // self.window) * self.window)
             for _ in range(self.chunk):
                 self.lanes.step(window, self.sampling)
+            self._read_ahead()
             if harvest:
                 ended(self._completed(harvest))
             harvest = self._collect()
@@ -135,7 +155,7 @@ class Generator:
             return
         if self.block:
             self._hand_over()
-        entering: list[tuple[Group, list[int]]] = []
+        entering: list[Entering] = []
         for slot in self.slots:
             lanes = self.free[slot] = sorted(self.free[slot], reverse=True)
             all_free = len(lanes) == self.lanes_each[slot]
@@ -143,12 +163,35 @@ class Generator:
             while groups and lanes and (len(groups[0].rows) <= len(lanes) or all_free):
                 group = groups.popleft()
                 if len(group.rows) > len(lanes):  # more attempts than lanes: the others come later
-                    groups.appendleft(Group(slot, group.prompt, group.rows[len(lanes) :]))
-                    group = Group(slot, group.prompt, group.rows[: len(lanes)])
+                    groups.appendleft(replace(group, rows=group.rows[len(lanes) :]))
+                    group = replace(group, rows=group.rows[: len(lanes)])
                 entering.append((group, [lanes.pop() for _ in group.rows]))
                 all_free = False
-        for part in self._parts(entering):
-            self._prefill(part)
+        by_pass: dict[int, list[Entering]] = {}
+        for one in entering:
+            by_pass.setdefault(id(one[0].read), []).append(one)
+        unread = by_pass.pop(id(None), [])
+        for part in by_pass.values():
+            self._begin(part)
+        for part in self._parts(unread):
+            self._read([group for group, _ in part])
+            self._begin(part)
+
+    def _read_ahead(self) -> None:
+        """Read prompts of rows that will enter next, when most slots have few of them left."""
+        if not self.decoders.reads_ahead:
+            return
+        unread: list[Group] = []
+        needy = 0
+        for slot, groups in self.waiting.items():
+            rows = self.lanes_each[slot] * _AHEAD_FRAC
+            soon = _first(groups, rows)
+            new = [group for group in soon if group.read is None]
+            unread += new
+            needy += bool(new) and sum(len(group.rows) for group in soon if group.read) < rows / 2
+        if unread and 2 * needy >= sum(map(bool, self.waiting.values())):
+            for part in self._parts([(group, []) for group in unread]):
+                self._read([group for group, _ in part])
 
     def _hand_over(self) -> None:
         """Blocks whose slot has nothing waiting go to slots that have more waiting than they have free lanes for."""
@@ -175,7 +218,7 @@ class Generator:
     def _free(self) -> int:
         return sum(map(len, self.free.values()))
 
-    def _parts(self, entering: list[tuple[Group, list[int]]]) -> Iterator[list[tuple[Group, list[int]]]]:
+    def _parts(self, entering: Sequence[Entering]) -> Iterator[list[Entering]]:
         """Prompts that go through the model together: of about one length, and not too many tokens; by slot within."""
         ordered = sorted(entering, key=lambda item: len(item[0].prompt))
         while ordered:
@@ -185,22 +228,30 @@ class Generator:
             yield sorted(ordered[:count], key=lambda item: item[0].slot)
             ordered = ordered[count:]
 
-    def _prefill(self, part: list[tuple[Group, list[int]]]) -> None:
-        groups = [group for group, _ in part]
+    def _read(self, groups: Sequence[Group]) -> None:
+        """One pass over the prompts of these groups."""
         ids = np.zeros((len(groups), max(len(group.prompt) for group in groups)), dtype=np.int64)
         for number, group in enumerate(groups):
             ids[number, : len(group.prompt)] = group.prompt
         sizes = np.array([len(group.prompt) for group in groups])
         self.computed += int(sizes.sum())
-        lanes = np.array([lane for _, lanes in part for lane in lanes])
-        entering = [row for group in groups for row in group.rows]
-        self.lane_rows[lanes] = entering
-        source = np.repeat(np.arange(len(groups)), [len(group.rows) for group in groups])
         prompts = Prompts(self.forward.layers)
         routing = self.forward.routing([group.slot for group in groups], ids.shape[1])
-        logits = self.forward.prompts(self._put(ids), self._put(sizes - 1), prompts, routing)
+        read = Pass(prompts, self.forward.prompts(self._put(ids), self._put(sizes - 1), prompts, routing))
+        for place, group in enumerate(groups):
+            group.read, group.place = read, place
+
+    def _begin(self, part: Sequence[Entering]) -> None:
+        """The rows of these groups, whose prompts one pass has read, begin in their lanes."""
+        read = part[0][0].read
+        assert read is not None
+        counts = [len(group.rows) for group, _ in part]
+        lanes = np.array([lane for _, lanes in part for lane in lanes])
+        entering = [row for group, _ in part for row in group.rows]
+        self.lane_rows[lanes] = entering
+        sizes, source = (np.repeat(values, counts) for values in ([len(group.prompt) for group, _ in part], [group.place for group, _ in part]))
         where = self._put(source)
-        self._enter(self._put(lanes), [self.rows[row] for row in entering], sizes[source], logits[where], prompts, where)
+        self._enter(self._put(lanes), [self.rows[row] for row in entering], sizes, read.logits[where], read.prompts, where)
 
     def _enter(self, lanes: Tensor, rows: Sequence[Row], sizes: NDArray[np.int64], logits: Tensor, prompts: Prompts, source: Tensor) -> None:
         """Rows begin in these lanes, with their first token."""
@@ -320,6 +371,17 @@ class Generator:
 def _lanes(slots: Sequence[int], each: int) -> list[int]:
     """The slot of every lane, so many lanes for each in order."""
     return [slot for slot in slots for _ in range(each)]
+
+
+def _first(groups: Iterable[Group], rows: float) -> list[Group]:
+    """The first groups that have so many rows together."""
+    found, count = [], 0
+    for group in groups:
+        if count >= rows:
+            break
+        found.append(group)
+        count += len(group.rows)
+    return found
 
 
 def _places(slots: list[int], wanted: list[int]) -> list[int]:
