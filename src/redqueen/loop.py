@@ -273,6 +273,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
     stats = tools.engine.train(rows, settings)
     broken |= stats.broken
     for turn in turns:
+        turn.metrics["update/peak_gb"] = stats.peak_gb
         turn.metrics |= _distances(turn, tools.engine.distances(turn.world.first_slot, len(turn.world.members)))
         turn.broken = [member.id for member in turn.world.members if turn.world.slot(member) in broken]
         for member in turn.world.members:

@@ -40,7 +40,7 @@ def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(data: Pa
     found = json.loads(capsys.readouterr().out)["suites"]
     assert json.loads((tmp_path / "out.json").read_text())["suites"] == found
     said = {name: found["cruxeval-o"][name] for name in ("n", "prompt_version", "style", "samples", "temperature", "max_tokens")}
-    assert said == {"n": 4, "prompt_version": "cruxeval-o-2", "style": "base", "samples": 1, "temperature": 0.0, "max_tokens": 6}
+    assert said == {"n": 4, "prompt_version": "cruxeval-o-3", "style": "base", "samples": 1, "temperature": 0.0, "max_tokens": 6}
     assert found["cruxeval-o"]["interval"][1] > 0.4  # four items say little
     assert "public tests only" in found["livecodebench"]["note"]
     assert found["heldout-quick"]["code_o"]["1"]["n"]

@@ -70,7 +70,7 @@ def options(data: Path, *members: str, **others: Any) -> EvalOptions:
 
 def test_a_run_is_measured_on_a_benchmark_while_it_is_played(played: Path) -> None:
     query = "SELECT step, count(DISTINCT subject), count(*), min(kind), min(item) FROM evals WHERE suite = 'cruxeval-o' GROUP BY step"
-    assert rows(played, query) == [(1, 2, 4, "cruxeval-o-2", "sample_0"), (2, 3, 6, "cruxeval-o-2", "sample_0")]
+    assert rows(played, query) == [(1, 2, 4, "cruxeval-o-3", "sample_0"), (2, 3, 6, "cruxeval-o-3", "sample_0")]
     assert rows(played, "SELECT DISTINCT subject FROM evals WHERE step = 1 AND subject LIKE 'T%'") == []
 
 
@@ -90,7 +90,7 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     assert all("against_base" in member for member in row["members"].values())
     assert found["suites"]["heldout-quick"]["populations"][0]["majority_vote"]["n"] == 1  # one of three is about an output
     kept = rows(folder, "SELECT suite, count(*), min(kind), count(DISTINCT subject) FROM evals WHERE suite LIKE 'eval/%' GROUP BY suite")
-    assert kept[0] == ("eval/cruxeval-o (cruxeval-o-2, base, greedy, 6 tokens)", 15, "cruxeval-o-2", 5)
+    assert kept[0] == ("eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens)", 15, "cruxeval-o-3", 5)
     assert kept[1][0].startswith("eval/heldout-quick (compact-") and kept[1][1:] == (15, "code_f", 5)
     assert digest(folder) == before
     run(str(folder), ["cruxeval-o"], options(data))  # what was asked once is not asked again

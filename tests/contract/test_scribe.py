@@ -58,3 +58,13 @@ def test_a_text_ends_where_the_context_does(pawn: "Base") -> None:
     room = context - len(pawn.encode(Prompt(text)))
     (one,), _ = written(pawn, [ask(text, max_tokens=4 * room)])
     assert 0 < len(one.writing.tokens) <= room
+
+
+def test_a_stop_text_ends_a_reply_however_it_is_written(pawn: "Base") -> None:
+    """A new line is a token of its own, but also the end of others: a reply ends at either."""
+    tokens, texts = pawn.stops(["\n", ">>end"])
+    assert texts == ("\n",) and len(tokens) == 2  # no other token has the end in it
+    prompt = Prompt(SHORT.format(number=4).removesuffix(">>answer\n") + ">>think\n", None, ("\n",))
+    found, _ = written(pawn, [Ask(0, prompt, 40, seed) for seed in range(12)])
+    assert all(one.text.count("\n") == (one.writing.ended == "stop") and one.text.find("\n") in (-1, len(one.text) - 1) for one in found)
+    assert any(one.writing.ended == "stop" for one in found)

@@ -339,9 +339,9 @@ class Generator:
         return found
 
     def _shrink(self) -> None:
-        """When nothing waits and a quarter of the lanes is free, or half on a GPU, go on without the free ones."""
+        """When nothing waits and an eighth of the lanes is free, or half on a GPU, go on without the free ones."""
         there = len(self.lane_rows) - self._free()
-        if any(self.waiting.values()) or not there or there * 4 > len(self.lane_rows) * 3:
+        if any(self.waiting.values()) or not there or there * 8 > len(self.lane_rows) * 7:
             return
         used = np.flatnonzero(self.lane_rows >= 0).tolist()
         slots = self._even([self.lane_slots[lane] for lane in used])
@@ -358,14 +358,14 @@ class Generator:
             self.free[slots[place]].remove(place)
 
     def _even(self, used: list[int]) -> list[int]:
-        """The slots of the lanes to go on with: as many for each slot, where that costs little. Even blocks are served faster."""
+        """The slots of the lanes to go on with: as many for each that has a row, where that costs little. Even blocks are served faster."""
         counts = Counter(used)
         most = max(counts.values())
         if self.block:
             return _lanes(packed(counts, self.block), self.block)
-        if most * len(self.slots) > max(1.5 * len(used), _FEW_LANES):
+        if most * len(counts) > max(1.2 * len(used), _FEW_LANES):
             return used
-        return _lanes(self.slots, most)
+        return _lanes(sorted(counts), most)
 
 
 def _lanes(slots: Sequence[int], each: int) -> list[int]:

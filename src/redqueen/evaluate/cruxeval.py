@@ -5,6 +5,7 @@ and small functions of their own arguments (some inputs are functions). So an an
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from redqueen.evaluate.crossing import ENTRY, arrived, with_entry
@@ -90,21 +91,43 @@ def arguments(text, code):
 
 _CHAT = {
     "o": (
-        "Here is a Python function and a call of it.\n\n```python\n{code}\n```\n\nWhat does `f({input})` return? Think step by step if you need "
-        "to. Then write the value, as a Python literal and nothing else, between <answer> and </answer>. If the function was "
-        "`def f(n): return [n, n + 1]` and the call `f(4)`, you would end with <answer>[4, 5]</answer>."
+        "```python\n{code}\n```\n\nWhat does `f({input})` return? Follow the code step by step. Then write the value, as a Python literal and "
+        "nothing else, between <answer> and </answer>."
     ),
     "i": (
-        "Here is a Python function.\n\n```python\n{code}\n```\n\nFind an input for which `f` returns `{output}`. There may be many; one is "
-        "enough. Think step by step if you need to. Then write the arguments, as they would stand between the brackets of `f(...)` and nothing "
-        "else, between <answer> and </answer>. If the function was `def f(a, b): return [a, b + 1]` and the value `[4, 5]`, you would end with "
-        "<answer>4, 4</answer>."
+        "```python\n{code}\n```\n\nFind an input for which `f` returns `{output}`. There may be many; one is enough. Think step by step. Then "
+        "write the arguments, as they would stand between the brackets of `f(...)` and nothing else, between <answer> and </answer>."
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class _Shot:
+    """A solved example, with what could be thought of it."""
+
+    code: str
+    input: str
+    output: str
+    forward: str
+    backward: str
+
+
 _SHOTS = (
-    ("def f(text, n):\n    return text[:n] + text[n:].upper()", "'planet', 2", "'plANET'"),
-    ("def f(values):\n    seen = []\n    for value in values:\n        if value not in seen:\n            seen.append(value)\n    return seen", "[3, 1, 3, 2, 1]", "[3, 1, 2]"),  # noqa: E501
-)  # fmt: skip
+    _Shot(
+        "def f(text, n):\n    return text[:n] + text[n:].upper()",
+        "'planet', 2",
+        "'plANET'",
+        "text[:2] is 'pl'. text[2:] is 'anet', in capitals 'ANET'. Together they are 'plANET'.",
+        "The first n letters stay as they are and the others become capitals. Two letters of 'plANET' are small, so n is 2 and the text is 'planet'.",
+    ),
+    _Shot(
+        "def f(values):\n    seen = []\n    for value in values:\n        if value not in seen:\n            seen.append(value)\n    return seen",
+        "[3, 1, 3, 2, 1]",
+        "[3, 1, 2]",
+        "3 is new: seen is [3]. 1 is new: [3, 1]. 3 is there already. 2 is new: [3, 1, 2]. 1 is there already. So it is [3, 1, 2].",
+        "Each value is kept where it comes up first. 3 comes before 1 and 1 before 2; what is repeated later changes nothing.",
+    ),
+)
 
 
 class CruxEval:
@@ -115,18 +138,22 @@ class CruxEval:
     def __init__(self, asks: Literal["i", "o"]) -> None:
         self.asks = asks
         self.name = f"cruxeval-{asks}"
-        self.prompt_version = f"cruxeval-{asks}-2"
+        self.prompt_version = f"cruxeval-{asks}-3"
 
     def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
         return [Item(str(row["id"]), row) for row in rows]
 
     def prompt(self, item: Item, style: Style) -> Prompt:
         if style == "chat":
-            return Prompt(_CHAT[self.asks].format(**item.fields), SYSTEM)
+            return Prompt(_CHAT[self.asks].format(**item.fields), SYSTEM, before=tuple(self._turn(shot) for shot in _SHOTS))
         row = item.fields
-        shots = [self._shown(code, given, out) for code, given, out in _SHOTS]
+        shots = [self._shown(shot.code, shot.input, shot.output) for shot in _SHOTS]
         end = f"# f({row['input']}) ==" if self.asks == "o" else f"# {row['output']} == f("
         return Prompt("\n\n".join([*shots, row["code"] + "\n\n" + end]), None, ("\n",))
+
+    def _turn(self, shot: _Shot) -> tuple[str, str]:
+        thought, answer = (shot.forward, shot.output) if self.asks == "o" else (shot.backward, shot.input)
+        return _CHAT[self.asks].format(code=shot.code, input=shot.input, output=shot.output), f"{thought}\n\n<answer>{answer}</answer>"
 
     def _shown(self, code: str, given: str, out: str) -> str:
         return f"{code}\n\n# f({given}) == {out}" if self.asks == "o" else f"{code}\n\n# {out} == f({given})"

@@ -84,7 +84,7 @@ class Base:
         return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
 
     def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
-        """Tokens that end a reply, and those of the texts that are more than one token of this model."""
+        """Tokens that end a reply, and those of the texts that can be written in another way than by one token of this model."""
         found: set[int] = set()
         config = self.model.generation_config
         for value in (self.tokenizer.eos_token_id, config.eos_token_id if config else None):
@@ -93,8 +93,13 @@ class Base:
         for text in sorted(set(texts)):
             ids = self._ids(text)
             found |= set(ids) if len(ids) == 1 else set()
-            spelled += [] if len(ids) == 1 else [text]
+            spelled += [] if len(ids) == 1 and not self._is_part(ids[0]) else [text]
         return frozenset(found), tuple(spelled)
+
+    def _is_part(self, token: int) -> bool:
+        """Whether other tokens contain this one, as that of two new lines does that of one."""
+        piece = self.tokenizer.convert_ids_to_tokens(token)
+        return any(piece in other and other != piece for other in self.tokenizer.get_vocab())
 
 
 def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", attention: str | None = None) -> Base:
