@@ -33,8 +33,8 @@ _WINDOW = 64
 """Attention looks at so many places more at a time."""
 _WINDOW_GPU = 128
 """On a GPU: every window is a recording of its own."""
-_AHEAD_FRAC = 0.25
-"""Prompts are read ahead for so many of a slot's lanes."""
+_AHEAD_FRAC = 0.5
+"""Prompts are read ahead for so many of a slot's lanes; again when a quarter of them is left."""
 _LENGTH_GPU = 512
 """Lanes on a GPU are as long as a multiple of this, so that they serve again."""
 
@@ -178,18 +178,16 @@ class Generator:
             self._begin(part)
 
     def _read_ahead(self) -> None:
-        """Read prompts of rows that will enter next, when most slots have few of them left."""
+        """Read prompts of rows that will enter next, as soon as a slot has few of them left."""
         if not self.decoders.reads_ahead:
             return
         unread: list[Group] = []
-        needy = 0
+        few = False
         for slot, groups in self.waiting.items():
-            rows = self.lanes_each[slot] * _AHEAD_FRAC
-            soon = _first(groups, rows)
-            new = [group for group in soon if group.read is None]
-            unread += new
-            needy += bool(new) and sum(len(group.rows) for group in soon if group.read) < rows / 2
-        if unread and 2 * needy >= sum(map(bool, self.waiting.values())):
+            soon = _first(groups, self.lanes_each[slot] * _AHEAD_FRAC)
+            unread += (group for group in soon if group.read is None)
+            few = few or any(group.read is None for group in _first(groups, self.lanes_each[slot] * _AHEAD_FRAC / 4))
+        if few:
             for part in self._parts([(group, []) for group in unread]):
                 self._read([group for group, _ in part])
 

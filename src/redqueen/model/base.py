@@ -98,7 +98,7 @@ class Base:
 
     def _is_part(self, token: int) -> bool:
         """Whether other tokens contain this one, as that of two new lines does that of one."""
-        piece = self.tokenizer.convert_ids_to_tokens(token)
+        piece = str(self.tokenizer.convert_ids_to_tokens(token))
         return any(piece in other and other != piece for other in self.tokenizer.get_vocab())
 
 
