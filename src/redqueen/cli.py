@@ -285,16 +285,22 @@ def pawn_train(
     hidden: Annotated[int, typer.Option(min=32, help="Width of the model, a multiple of 32.")] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
     thought_share: Annotated[float, typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought.")] = 0.4,
+    learning_rate: Annotated[float, typer.Option(min=0, help="Highest learning rate; a tenth of it is enough to read on.")] = 2.5e-3,
+    start: Annotated[str, typer.Option("--from", help="Read on from this model, of its size: a folder, or pawn. Give another --seed.")] = "",
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
     workers: Annotated[int, typer.Option(min=0, help="Processes that make documents; 0: one for each core.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Replace a model that is in the folder.")] = False,
 ) -> None:
-    """Pre-train Pawn from scratch: minutes on a GPU, a day on a CPU."""
+    """Pre-train Pawn: minutes on a GPU, a day on a CPU."""
     from os import cpu_count
 
     from redqueen.commands.pawn import train
+    from redqueen.pawn.pretrain import Pretraining
 
-    train(out, device, tokens, hidden, layers, thought_share, seed, workers or cpu_count() or 1, force)
+    settings = Pretraining(
+        seed=seed, start=start, hidden=hidden, layers=layers, tokens=tokens, thought_share=thought_share, learning_rate=learning_rate
+    )
+    train(out, device, settings, workers or cpu_count() or 1, force)
 
 
 @pawn_app.command("sample")

@@ -1,6 +1,7 @@
 """Pre-training, small: the seed decides the weights, whatever the number of processes, and any tool loads the folder."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,8 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from redqueen.commands.pawn import train as train_command
+from redqueen.errors import ConfigError
 from redqueen.model.base import load_base
 from redqueen.pawn.pretrain import Pretraining, Trained, pretrain, save
 from redqueen.tasks.prompts import Prompt
@@ -43,6 +46,24 @@ def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(trained: tuple[Trai
     assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257
     assert found.loss < told[0][1]
     assert found.documents > 1000
+
+
+def test_a_model_reads_on_with_its_own_tokenizer_from_where_it_was(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+    save(trained[0], TINY, tmp_path)
+    on, told = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=1e-4), workers=1)
+    assert on.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
+    assert told[0][1] < trained[1][0][1] - 1  # it begins as one that has learned
+    still, _ = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=0.0), workers=1)
+    for name, weight in weights(trained[0]).items():  # sharpened once, not twice
+        torch.testing.assert_close(weights(still)[name].bfloat16(), weight.bfloat16(), rtol=0.01, atol=1e-3)
+
+
+def test_reading_on_asks_for_a_pawn_and_for_new_documents(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+    save(trained[0], TINY, tmp_path)
+    with pytest.raises(ConfigError, match="no Pawn in"):
+        train_command(tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path / "nowhere")), 1, force=False)
+    with pytest.raises(ConfigError, match="give another one, such as --seed 2"):
+        train_command(tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path)), 1, force=False)
 
 
 def test_the_folder_is_an_ordinary_one(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def test_the_study_of_the_package_has_its_nine_arms_with_three_seeds_each() -> N
     arms = list(dict.fromkeys(arm for arm, _ in worlds))
     assert len(arms) == 9 and all([config.seed for arm, config in worlds if arm == one] == [0, 1, 2] for one in arms)
     by_arm = dict(worlds)
-    assert by_arm["single-total"].propose.prompts == by_arm["4t4s"].propose.prompts * 4
+    assert by_arm["single-total"].propose.prompts == by_arm["4t4s"].propose.prompts * 10
     assert by_arm["fixed"].is_fixed and by_arm["8t8s"].slots == 16
 
 

@@ -1,13 +1,18 @@
-"""`redqueen pawn`: train the bundled base from scratch, look at the programs it learns from, build the held-out suites."""
+"""`redqueen pawn`: train the bundled base, look at the programs it learns from, build the held-out suites."""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from redqueen.errors import DataError
+from redqueen.errors import ConfigError, DataError
 from redqueen.pawn.programs import Program, draw_program
 from redqueen.streams import stream
 from redqueen.terminal import notes, progress
+
+if TYPE_CHECKING:
+    from redqueen.pawn.pretrain import Pretraining
 
 
 def sample(tier: int, seed: int, count: int, as_json: bool) -> None:
@@ -38,14 +43,14 @@ def build(out: Path, each: int) -> None:
     notes.print(f"suites written to {out}")
 
 
-def train(out: Path, device: str, tokens: int, hidden: int, layers: int, thought_share: float, seed: int, workers: int, force: bool) -> None:
+def train(out: Path, device: str, settings: "Pretraining", workers: int, force: bool) -> None:
     if (out / "config.json").exists() and not force:
         raise DataError(f"there is a model in {out} already: choose another folder, or replace it with --force")
     from redqueen.model.base import pick_device
     from redqueen.pawn.heldout import excluded_keys
-    from redqueen.pawn.pretrain import Pretraining, pretrain, save
+    from redqueen.pawn.pretrain import pretrain, save
 
-    settings = Pretraining(seed=seed, hidden=hidden, layers=layers, tokens=tokens, thought_share=thought_share)
+    tokens, settings = settings.tokens, _on_from(settings) if settings.start else settings
     where = pick_device(device)
     with progress() as bar:
         task = bar.add_task("documents", total=tokens)
@@ -64,3 +69,17 @@ def train(out: Path, device: str, tokens: int, hidden: int, layers: int, thought
         f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
     )
     notes.print(f"its scores: redqueen eval {out} --suite heldout")
+
+
+def _on_from(settings: "Pretraining") -> "Pretraining":
+    """Read on from a model that is there, with documents that it has not read."""
+    from redqueen.model.base import PAWN
+
+    folder = PAWN if settings.start == "pawn" else Path(settings.start).expanduser()
+    try:
+        read = json.loads((folder / "pretraining.json").read_text())["settings"]["seed"]
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(f"--from {settings.start}: there is no Pawn in {folder} (a folder that `redqueen pawn train` wrote, or pawn)") from error
+    if read == settings.seed:
+        raise ConfigError(f"--from {settings.start}: it has read the documents of seed {read} already; give another one, such as --seed {read + 1}")
+    return replace(settings, start=str(folder))

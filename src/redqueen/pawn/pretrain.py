@@ -1,4 +1,4 @@
-"""Pre-training Pawn from nothing: documents made on every core while the model learns, each seen once.
+"""Pre-training Pawn, from nothing or on from one that is there: documents made on every core while the model learns, each seen once.
 
 Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two trainings with the same settings see the
 same tokens in the same order, whatever the number of processes; on a GPU their weights still differ in the last bits.
@@ -27,6 +27,8 @@ _CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor
 @dataclass(frozen=True, slots=True)
 class Pretraining:
     seed: int = 0
+    start: str = ""
+    """The model to read on from: a folder; empty: none. Size and tokenizer are then its own."""
     tokenizer_shards: int = 24
     """Shards of documents that the vocabulary is found from."""
     hidden: int = 256
@@ -70,18 +72,28 @@ Report = Callable[[int, float], None]
 
 
 def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report) -> Trained:
-    """Train from scratch. No program whose key is excluded is ever seen."""
+    """Train. No program whose key is excluded is ever seen."""
     started = time.monotonic()
     torch.manual_seed(settings.seed)
-    model: LlamaForCausalLM = torch.nn.Module.to(LlamaForCausalLM(architecture(settings)), device)
+    model: LlamaForCausalLM = torch.nn.Module.to(_first(settings), device)
     learner = _Learner(model, settings)
     with Reading(settings.seed, excluded, workers, settings.thought_share) as reading:
-        tokenizer = train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
+        own = Path(settings.start, "tokenizer.json")
+        tokenizer = Tokenizer.from_file(str(own)) if settings.start else train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
         assert tokenizer.get_vocab_size() <= VOCABULARY
         tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)
         with torch.no_grad():
             model.model.norm.weight *= settings.sharpness
         return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)
+
+
+def _first(settings: Pretraining) -> LlamaForCausalLM:
+    if not settings.start:
+        return LlamaForCausalLM(architecture(settings))
+    model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(settings.start, dtype=torch.float32)
+    with torch.no_grad():
+        model.model.norm.weight /= settings.sharpness  # as it was before it was sharpened
+    return model
 
 
 def architecture(settings: Pretraining) -> LlamaConfig:
