@@ -5,9 +5,15 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.sandbox.literals import canonical, parse_literal
-from redqueen.tasks import Draft, Request, RunRules
+from redqueen.tasks import Draft, Request, RunRules, Worked
 from redqueen.tasks.code import read_input, read_output, read_program, verification
 from redqueen.tasks.kind import Block, take
+
+_WORKED = Worked(  # chat models see it as an earlier turn
+    "The text has an a, a b and a c; each of them is doubled.",
+    reply=(("output", "['aa', 'cc', 'bb']"),),
+    given=(("program", "def f(text):\n    return [letter * 2 for letter in text]\n"), ("input", "'abc'")),
+)
 
 
 class AnyOrder:
@@ -29,7 +35,8 @@ class AnyOrder:
 
     def ask_answer(self, problem: Problem) -> Request:
         given = ("program", problem.program), ("input", problem.inputs[0])
-        return Request(self.name, "student", "Which items does the returned list have? Their order does not count.", (), given, self.answer_blocks)
+        instruction = "Which items does the returned list have? Their order does not count."
+        return Request(self.name, "student", instruction, (), given, self.answer_blocks, _WORKED)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_output(take(blocks, "output"))

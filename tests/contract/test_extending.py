@@ -6,6 +6,7 @@ from redqueen.records import Attempt, Problem, Proposal
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.solve import grade
 from redqueen.tasks import TaskKind, load_kind
+from redqueen.tasks.prompts import load_pack
 from redqueen.tasks.prompts.compact import CompactPack, write_blocks
 from redqueen.verify import VerifyConfig, verify
 
@@ -28,4 +29,6 @@ def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -
         [(problem, write_blocks([("output", answer)])) for answer in answers], {NAME: kind}, CompactPack(), pool, VerifyConfig()
     )
     assert [attempt.verdict for attempt in attempts] == ["right", "right", "wrong", "wrong", "wrong", "malformed"]
+    chat = load_pack("chat").render(kind.ask_answer(problem))
+    assert len(chat.before) == 1 and "'abc'" in chat.before[0][0] and "['aa', 'cc', 'bb']" in chat.before[0][1]
     assert "7, 1, True" not in CompactPack().render(kind.ask_answer(problem)).text.replace("[x, 1, True", "")

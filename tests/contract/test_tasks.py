@@ -12,7 +12,7 @@ from redqueen.sandbox.pool import SandboxPool
 from redqueen.solve import answer_prompt, grade
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_pack
-from redqueen.tasks.prompts.worked import WORKED
+from redqueen.tasks.worked import WORKED
 from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import WRITERS
 

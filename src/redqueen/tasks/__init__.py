@@ -6,9 +6,9 @@ from redqueen.errors import ConfigError, unknown
 from redqueen.tasks.code_f import CodeF
 from redqueen.tasks.code_i import CodeI
 from redqueen.tasks.code_o import CodeO
-from redqueen.tasks.kind import Draft, Malformed, Request, RunRules, TaskKind
+from redqueen.tasks.kind import Draft, Malformed, Request, RunRules, TaskKind, Worked
 
-__all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "load_kind"]
+__all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "Worked", "load_kind"]
 
 KINDS: dict[str, TaskKind] = {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
 

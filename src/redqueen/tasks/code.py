@@ -6,6 +6,7 @@ from redqueen.records import Problem
 from redqueen.sandbox import Job
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
 from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
+from redqueen.tasks.worked import WORKED
 
 
 def read_program(blocks: Sequence[Block]) -> str:
@@ -59,7 +60,8 @@ class ProgramAndInput:
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
         examples = tuple((("program", problem.program), ("input", problem.inputs[0]), ("output", problem.outputs[0])) for problem in references)
-        return Request(self.name, "teacher", _PROPOSE.format(shown=self.shown, hidden=self.hidden), examples, (), self.proposal_blocks)
+        instruction = _PROPOSE.format(shown=self.shown, hidden=self.hidden)
+        return Request(self.name, "teacher", instruction, examples, (), self.proposal_blocks, WORKED[self.name, "teacher"])
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
         return Draft(read_program(blocks), (read_input(take(blocks, "input")),))

@@ -7,6 +7,7 @@ from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import code
 from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
+from redqueen.tasks.worked import WORKED
 
 _INPUTS = 10
 _SHOWN = 5
@@ -40,7 +41,7 @@ class CodeF:
             )
         shown = references[0]
         given = ("program", shown.program), ("input", shown.inputs[0]), ("output", shown.outputs[0])
-        return Request(self.name, "teacher", _PROPOSE, (), given, self.proposal_blocks)
+        return Request(self.name, "teacher", _PROPOSE, (), given, self.proposal_blocks, WORKED[self.name, "teacher"])
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
         if len(references) != 1:
@@ -57,7 +58,7 @@ class CodeF:
         pairs: list[Block] = []
         for given, output in list(zip(problem.inputs, problem.outputs, strict=True))[:_SHOWN]:
             pairs += [("input", given), ("output", output)]
-        return Request(self.name, "student", _SOLVE, (), (("message", problem.message), *pairs), self.answer_blocks)
+        return Request(self.name, "student", _SOLVE, (), (("message", problem.message), *pairs), self.answer_blocks, WORKED[self.name, "student"])
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return code.read_program(blocks)

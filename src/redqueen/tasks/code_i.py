@@ -6,6 +6,7 @@ from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import code
 from redqueen.tasks.kind import Block, Request, RunRules, take
+from redqueen.tasks.worked import WORKED
 
 _SOLVE = """\
 Find arguments for which the function returns exactly this output; any that do are right. Reason backwards step by step, check your
@@ -20,7 +21,7 @@ class CodeI(code.ProgramAndInput):
 
     def ask_answer(self, problem: Problem) -> Request:
         given = ("program", problem.program), ("output", problem.outputs[0])
-        return Request(self.name, "student", _SOLVE, (), given, self.answer_blocks)
+        return Request(self.name, "student", _SOLVE, (), given, self.answer_blocks, WORKED[self.name, "student"])
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return code.read_input(take(blocks, "input"))

@@ -6,6 +6,7 @@ from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import code
 from redqueen.tasks.kind import Block, Request, RunRules, take
+from redqueen.tasks.worked import WORKED
 
 _SOLVE = """\
 Work out what the function returns for this input. Go through it step by step, then give the returned value as a Python literal, exactly
@@ -20,7 +21,7 @@ class CodeO(code.ProgramAndInput):
 
     def ask_answer(self, problem: Problem) -> Request:
         given = ("program", problem.program), ("input", problem.inputs[0])
-        return Request(self.name, "student", _SOLVE, (), given, self.answer_blocks)
+        return Request(self.name, "student", _SOLVE, (), given, self.answer_blocks, WORKED[self.name, "student"])
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return code.read_output(take(blocks, "output"))

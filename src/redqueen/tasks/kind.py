@@ -16,6 +16,16 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Worked:
+    """A request of the same sort and a reply to it."""
+
+    thought: str
+    reply: tuple[Block, ...]
+    given: tuple[Block, ...] = ()
+    examples: tuple[tuple[Block, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """What a model is asked, free of any typography: a prompt pack turns it into text."""
 
@@ -29,6 +39,8 @@ class Request:
     given: tuple[Block, ...]
     wanted: tuple[str, ...]
     """Labels of the blocks to write, in order."""
+    worked: Worked | None = None
+    """An example for packs that show one."""
 
 
 @dataclass(frozen=True, slots=True)

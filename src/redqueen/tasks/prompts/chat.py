@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from redqueen.tasks.kind import Block, Malformed, Request
 from redqueen.tasks.prompts import Prompt
-from redqueen.tasks.prompts.worked import WORKED
 
 _SYSTEM = "You are a careful Python programmer. You reason first, between <think> and </think>, and then answer between <answer> and </answer>."
 _FENCES = {"program": "python"}
@@ -18,7 +17,7 @@ class ChatPack:
 
     def render(self, request: Request) -> Prompt:
         before: tuple[tuple[str, str], ...] = ()
-        if worked := WORKED.get((request.kind, request.role)):
+        if worked := request.worked:
             asked = replace(request, examples=worked.examples, given=worked.given)
             before = ((_asked(asked), f"<think>\n{worked.thought}\n</think>\n{_answered(worked.reply)}"),)
         return Prompt(_asked(request), _SYSTEM, ("</answer>",), before)

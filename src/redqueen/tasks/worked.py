@@ -1,21 +1,10 @@
-"""Worked examples for the chat pack: for each kind and role one whole request and one whole reply, shown as an earlier turn of the chat.
+"""Worked examples of the three code kinds: for each kind and role one whole request and one whole reply.
 
-Small models follow a pattern better than its description. The example is a turn of its own, with a problem of its own: shown beside the real
-problem, a model of half a billion parameters wrote the example's reasoning down again as its answer.
+Small models follow a pattern better than its description. The chat pack shows an example as an earlier turn, with a problem of its own: shown beside
+the real problem, a model of half a billion parameters wrote the example's reasoning down again as its answer.
 """
 
-from dataclasses import dataclass
-
-from redqueen.tasks.kind import Block
-
-
-@dataclass(frozen=True, slots=True)
-class Worked:
-    thought: str
-    reply: tuple[Block, ...]
-    given: tuple[Block, ...] = ()
-    examples: tuple[tuple[Block, ...], ...] = ()
-
+from redqueen.tasks.kind import Worked
 
 _POSED = Worked(
     "To turn a text around is a single step. I want several: letters that are counted, one that is passed over, and a choice at the end that "
