@@ -213,6 +213,21 @@ def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(in_blocks:
     assert sum(early) > len(read) / 3
 
 
+@pytest.mark.parametrize(("free", "said"), [(2, r"37 GB were in use; other programs hold 98 of its 140 GB\)"), (99, r"37 GB were in use\)")])
+def test_where_the_gpus_memory_ends_the_message_says_what_to_do(free: int, said: str, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = tiny_engine(tokenizer)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * 10**9, 140 * 10**9))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 40 * 10**9)
+    monkeypatch.setattr(torch.cuda, "max_memory_allocated", lambda: 37 * 10**9)
+
+    def full(*args: object) -> None:
+        raise torch.cuda.OutOfMemoryError
+
+    monkeypatch.setattr(Generator, "run", full)
+    with pytest.raises(ConfigError, match=said + ". Lower engine.rows_in_flight"):
+        engine.generate(sample_rows(Random(2)), Sampling())
+
+
 def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(5))

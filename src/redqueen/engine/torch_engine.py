@@ -26,8 +26,11 @@ def _memory(setting: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
+        free, total = torch.cuda.mem_get_info()
+        others = total - free - torch.cuda.memory_reserved()
+        held = f"; other programs hold {others / 1e9:.0f} of its {total / 1e9:.0f} GB" if others > total / 10 else ""
         used = torch.cuda.max_memory_allocated() / 1e9
-        raise ConfigError(f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use). Lower {setting}.") from error
+        raise ConfigError(f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use{held}). Lower {setting}.") from error
 
 
 class TorchEngine:
