@@ -6,26 +6,37 @@ needs none; `{=}` for the first expression once more; `{v}` for the variable tha
 """
 
 import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+
+from redqueen.pawn.tree import Action
 
 INT, BOOL, STR, INTS, STRS, PAIR, COUNTS = TYPES = ("int", "bool", "str", "ints", "strs", "pair", "counts")
 """PAIR is a tuple of two ints; COUNTS maps one-letter texts to ints."""
 
 LETTERS = "abcdefgh"
 
-ARGUMENT_NAMES = {INT: "n m k", STR: "s t u", INTS: "xs ys zs", STRS: "ws vs us", PAIR: "p q r", COUNTS: "d g z", BOOL: "a b c"}
-LOCAL_NAMES = {
-    INT: "total count best a b i0 i1 i2 i3 i4 i5 i6 i7",
-    BOOL: "ok flag b0 b1 b2 b3 b4 b5",
-    STR: "out text s0 s1 s2 s3 s4 s5 s6 s7",
-    INTS: "nums vals l0 l1 l2 l3 l4 l5 l6 l7",
-    STRS: "words parts w0 w1 w2 w3 w4 w5",
-    PAIR: "pair t0 t1 t2 t3 t4 t5",
-    COUNTS: "seen freq d0 d1 d2 d3 d4",
-}
-LOOP_NAMES = {INT: "x y i j h", STR: "c v l o"}
+
+def _split(names: dict[str, str]) -> dict[str, list[str]]:
+    return {kind: text.split() for kind, text in names.items()}
+
+
+ARGUMENT_NAMES = _split({INT: "n m k", STR: "s t u", INTS: "xs ys zs", STRS: "ws vs us", PAIR: "p q r", COUNTS: "d g z", BOOL: "a b c"})
+LOCAL_NAMES = _split(
+    {
+        INT: "total count best a b i0 i1 i2 i3 i4 i5 i6 i7",
+        BOOL: "ok flag b0 b1 b2 b3 b4 b5",
+        STR: "out text s0 s1 s2 s3 s4 s5 s6 s7",
+        INTS: "nums vals l0 l1 l2 l3 l4 l5 l6 l7",
+        STRS: "words parts w0 w1 w2 w3 w4 w5",
+        PAIR: "pair t0 t1 t2 t3 t4 t5",
+        COUNTS: "seen freq d0 d1 d2 d3 d4",
+    }
+)
+LOOP_NAMES = _split({INT: "x y i j h", STR: "c v l o"})
 COMPREHENSION_NAMES = ("e", "w")
-NAMES = frozenset(" ".join([*ARGUMENT_NAMES.values(), *LOCAL_NAMES.values(), *LOOP_NAMES.values(), *COMPREHENSION_NAMES]).split())
+NAMES = frozenset(chain(*ARGUMENT_NAMES.values(), *LOCAL_NAMES.values(), *LOOP_NAMES.values(), COMPREHENSION_NAMES))
 """Every name a function may bind."""
 
 
@@ -249,9 +260,11 @@ class Template:
     """The types of its expressions."""
     simple: bool
     """Stands inside a larger expression without parentheses."""
+    action: Callable[..., Action]
+    """What it does, given the name of the variable that is changed, and then in order: the action of each expression, each constant."""
 
 
-def _template(row: str) -> Template:
+def _template(row: str, changes: bool) -> Template:
     word, tier, text = row.split(maxsplit=2)
     parts: list[tuple[str, str]] = []
     end = 0
@@ -269,12 +282,35 @@ def _template(row: str) -> Template:
         end = match.end()
     parts.append(("text", text[end:]))
     needs = tuple(value for kind, value in parts if kind in ("expr", "open"))
-    return Template(word, int(tier), tuple(part for part in parts if part != ("text", "")), needs, not _BINARY.match(text))
+    action = _compiled(parts, changes)
+    return Template(word, int(tier), tuple(part for part in parts if part != ("text", "")), needs, not _BINARY.match(text), action)
 
 
-def _table(rows: dict[str, str]) -> dict[str, tuple[Template, ...]]:
-    return {kind: tuple(_template(row) for row in text.strip().splitlines()) for kind, text in rows.items()}
+def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., Action]:
+    """A template is compiled once, as a function of what fills it: to compile every text that is written would take too long."""
+    text, slots, first = "" if changes else "return ", ["_name"], ""
+    for part, value in parts:
+        if part == "text":
+            text += value
+        elif part == "variable":
+            text += "_variables[_name]"
+        elif part == "same":
+            text += first
+        else:
+            slots.append(f"_{len(slots)}")
+            written = slots[-1]
+            if part != "constant":
+                written += "(_variables)"
+                first = first or written
+            text += written
+    namespace: dict[str, Callable[..., Action]] = {}
+    exec(f"def action({', '.join(slots)}):\n def run(_variables):\n  {text}\n return run", namespace)
+    return namespace["action"]
 
 
-EXPRESSIONS = _table(_EXPRESSIONS)
-CHANGES = _table(_CHANGES)
+def _table(rows: dict[str, str], changes: bool) -> dict[str, tuple[Template, ...]]:
+    return {kind: tuple(_template(row, changes) for row in text.strip().splitlines()) for kind, text in rows.items()}
+
+
+EXPRESSIONS = _table(_EXPRESSIONS, changes=False)
+CHANGES = _table(_CHANGES, changes=True)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from random import Random
 
 from redqueen.pawn.grammar import NAMES, TIERS
-from redqueen.pawn.runs import Run, run_further, show
 from redqueen.pawn.tree import NoWay, needed, source, words
 from redqueen.pawn.writer import Writer, varied
 
@@ -41,17 +40,16 @@ def draw_program(draw: Random, tier: int) -> Program:
 
 
 def _draw(draw: Random, tier: int) -> Program:
-    settings = TIERS[tier]
     writer = Writer(draw, tier, INPUTS)
     body = writer.body()
     _, uses = needed(body)
     arguments = [name for name in writer.arguments if name in uses]
-    given = {", ".join(show(values[name]) for name in arguments): values for values in writer.inputs}
-    if not arguments or len(given) < INPUTS:
+    given = [", ".join([repr(values[name]) for name in arguments]) for values in writer.inputs]  # inputs are drawn in canonical order
+    if not arguments or len(set(given)) < INPUTS:
         raise NoWay
-    before = [Run({name: values[name] for name in arguments}, []) for values in writer.inputs]
-    runs = dict(zip(given, run_further(before, body, settings.trace[1]), strict=True))
-    first = next((text for text, run in runs.items() if len(run.trace) >= settings.trace[0]), None)
+    runs = dict(zip(given, writer.finished(), strict=True))
+    fewest_steps = TIERS[tier].trace[0]
+    first = next((text for text, run in runs.items() if len(run.trace) >= fewest_steps), None)
     if first is None or not varied([run.output for run in runs.values()]):
         raise NoWay
     inputs = [first, *(text for text in runs if text != first)]

@@ -1,56 +1,58 @@
-"""A function as a tree of statements: how it is written down, what of it is needed, and what it does in words."""
+"""A function as a tree of statements: how it is written down, how it is run, what of it is needed, and what it does in words."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+Variables = dict[str, Any]
+Action = Callable[[Variables], Any]
+"""What a piece of a function does, given the variables: an expression has a value, a statement sets a variable."""
 
 
 class NoWay(Exception):
     """A draw that led nowhere: go on with the next one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(NamedTuple):
     text: str
+    value: Action
     uses: frozenset[str]
     words: tuple[str, ...] = ()
     simple: bool = True
     """Stands inside a larger expression without parentheses."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A statement that sets or changes one variable."""
 
     target: str
     text: str
+    run: Action
     uses: frozenset[str]
     words: tuple[str, ...]
     changes: bool = False
     """It needs the variable's old value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Jump:
+class Jump(NamedTuple):
     """break or continue."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Return:
+class Return(NamedTuple):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(NamedTuple):
     test: Expr
     body: Sequence["Statement"]
     orelse: Sequence["Statement"] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Loop:
+class Loop(NamedTuple):
     head: str
+    turns: Action
+    """For each turn a tuple: the values of the variables that the loop itself sets."""
     uses: frozenset[str]
     words: tuple[str, ...]
     targets: tuple[str, ...]
@@ -66,9 +68,9 @@ def walk(body: Sequence[Statement]) -> list[Statement]:
     found: list[Statement] = []
     for statement in body:
         found.append(statement)
-        if isinstance(statement, Branch):
+        if type(statement) is Branch:
             found += walk(statement.body) + walk(statement.orelse)
-        elif isinstance(statement, Loop):
+        elif type(statement) is Loop:
             found += walk(statement.body)
     return found
 
@@ -90,14 +92,14 @@ def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tu
     """The statements that what comes after needs, and the variables that these need themselves. Goes backwards."""
     kept: list[Statement] = []
     for statement in reversed(body):
-        if isinstance(statement, Line):
+        if type(statement) is Line:
             if statement.target in after:
                 kept.append(statement)
                 after = statement.uses | (after if statement.changes else after - {statement.target})
-        elif isinstance(statement, Return):
+        elif type(statement) is Return:
             kept.append(statement)
             after = after | statement.value.uses
-        elif isinstance(statement, Branch):
+        elif type(statement) is Branch:
             inside, before_inside = needed(statement.body, after)
             otherwise, before_otherwise = needed(statement.orelse, after)
             if otherwise and not inside:
@@ -105,12 +107,12 @@ def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tu
             if inside:
                 kept.append(Branch(statement.test, inside, otherwise))
                 after = before_inside | before_otherwise | statement.test.uses
-        elif isinstance(statement, Loop):
+        elif type(statement) is Loop:
             turn = after | statement.uses
             _, before = needed(statement.body, turn)
             inside, before = needed(statement.body, turn | before)  # a second round: what the next turn needs
-            if any(isinstance(part, Line) and part.target in after for part in walk(inside)):
-                kept.append(replace(statement, body=inside))
+            if any(type(part) is Line and part.target in after for part in walk(inside)):
+                kept.append(Loop(statement.head, statement.turns, statement.uses, statement.words, statement.targets, inside))
                 after = (turn | before) - frozenset(statement.targets)
         else:
             kept.append(statement)
@@ -119,42 +121,21 @@ def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tu
 
 def source(arguments: Sequence[str], body: Sequence[Statement]) -> str:
     """The function as a reader sees it."""
-    lines = _lines(body, "    ", lambda line, name: line, "return {}")
-    return "\n".join([f"def f({', '.join(arguments)}):", *lines]) + "\n"
+    return "\n".join([f"def f({', '.join(arguments)}):", *_lines(body, "    ")]) + "\n"
 
 
-def watched(body: Sequence[Statement]) -> tuple[str, list[str]]:
-    """The body to be run at the top level under observation: each step calls `_t(number, value)`, a return raises `_r`.
-
-    Also the variable that each number is about, empty for a jump.
-    """
-    names: list[str] = []
-
-    def note(line: str, name: str) -> str:
-        names.append(name)
-        number = len(names) - 1
-        return f"{line}; _t({number}, {name})" if name else f"_t({number}); {line}"
-
-    return "\n".join(_lines(body, "", note, "raise _r({})")) + "\n", names
-
-
-def _lines(body: Sequence[Statement], indent: str, note: Callable[[str, str], str], leave: str) -> list[str]:
+def _lines(body: Sequence[Statement], indent: str) -> list[str]:
     lines: list[str] = []
     inner = indent + "    "
     for statement in body:
-        if isinstance(statement, Line):
-            lines.append(indent + note(statement.text, statement.target))
-        elif isinstance(statement, Jump):
-            lines.append(indent + note(statement.text, ""))
+        if isinstance(statement, Line | Jump):
+            lines.append(indent + statement.text)
         elif isinstance(statement, Return):
-            lines.append(indent + note(leave.format(statement.value.text), ""))
+            lines.append(f"{indent}return {statement.value.text}")
         elif isinstance(statement, Branch):
-            lines += [f"{indent}if {statement.test.text}:", *_lines(statement.body, inner, note, leave)]
+            lines += [f"{indent}if {statement.test.text}:", *_lines(statement.body, inner)]
             if statement.orelse:
-                lines += [f"{indent}else:", *_lines(statement.orelse, inner, note, leave)]
+                lines += [f"{indent}else:", *_lines(statement.orelse, inner)]
         else:
-            lines.append(indent + statement.head)
-            steps = [note("", name).removeprefix("; ") for name in statement.targets]
-            lines += [inner + step for step in steps if step]
-            lines += _lines(statement.body, inner, note, leave)
+            lines += [indent + statement.head, *_lines(statement.body, inner)]
     return lines

@@ -4,11 +4,11 @@ A function is written forwards, statement by statement, each drawing on the vari
 statement that is not fit is replaced at once and not found out at the end. What the returned value does not need is dropped later.
 """
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from operator import itemgetter
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from redqueen.pawn.grammar import (
     ARGUMENT_NAMES,
@@ -29,13 +29,14 @@ from redqueen.pawn.grammar import (
     Template,
 )
 from redqueen.pawn.runs import Run, run_further
-from redqueen.pawn.tree import Branch, Expr, Jump, Line, Loop, NoWay, Return, Statement, needed, walk
+from redqueen.pawn.tree import Action, Branch, Expr, Jump, Line, Loop, NoWay, Return, Statement, Variables, needed, walk
 
 T = TypeVar("T")
 
 _ARGUMENT_TYPES = (INT,) * 6 + (STR,) * 6 + (INTS,) * 8 + (STRS,) * 3 + (PAIR,) * 2 + (COUNTS,) * 1
 _ACCUMULATORS = (INT,) * 4 + (STR,) * 2 + (INTS,) * 3 + (STRS,) + (COUNTS,) * 2
-_EMPTY = {INT: "0", STR: "''", INTS: "[]", STRS: "[]", COUNTS: "{}"}
+_NONE: frozenset[str] = frozenset()
+_EMPTY: dict[str, Callable[[], object]] = {INT: int, STR: str, INTS: list, STRS: list, COUNTS: dict}
 _CONSTANTS = {"C": (1, 9), "F": (2, 4), "M": (2, 9), "R": (0, 1), "S": (1, 3)}
 
 
@@ -56,9 +57,30 @@ def _usable(changes: bool, kind: str, tier: int, types: frozenset[str]) -> tuple
     )
 
 
+@cache
+def _variable(name: str) -> Expr:
+    return Expr(name, itemgetter(name), frozenset([name]))
+
+
+@cache
+def _constant(value: int | str) -> Expr:
+    return Expr(repr(value), lambda variables: value, _NONE)
+
+
+def _then(value: Action, function: Callable[[Any], object]) -> Action:
+    return lambda variables: function(value(variables))
+
+
+def _setting(name: str, value: Action) -> Action:
+    def run(variables: Variables) -> None:
+        variables[name] = value(variables)
+
+    return run
+
+
 def varied(values: Sequence[object]) -> bool:
     """Whether the commonest value is at most half of them."""
-    return Counter(values).most_common(1)[0][1] * 2 <= len(values)
+    return max(map(values.count, values)) * 2 <= len(values)
 
 
 class Writer:
@@ -81,7 +103,7 @@ class Writer:
         self.raw = set(self.scope)
         """Arguments as they came in: to return one alone would be no work."""
         self.inputs = [{name: self.value(kind) for name, kind in self.scope.items()} for _ in range(inputs)]
-        self.runs = [Run(dict(values), []) for values in self.inputs[:_SCOUTS]]
+        self.runs = [Run(values, []) for values in self.inputs[:_SCOUTS]]
 
     def body(self) -> list[Statement]:
         """A body without statements that its value does not need."""
@@ -95,15 +117,24 @@ class Writer:
     def ending(self, body: list[Statement]) -> list[Statement]:
         """A return that makes use of most that is there."""
         ending = self.the_return()
-        kept, _ = needed([*body, ending])
-        if len(walk(kept)) - 1 < self.tier.statements[0]:
+        kept, _ = needed(body, ending.value.uses)
+        size = len(walk(kept))
+        if size < self.tier.statements[0]:
             raise NoWay
-        self.kept = kept
+        self.kept, self.whole = [*kept, ending], size == len(walk(body))
         return [ending]
+
+    def finished(self) -> list[Run]:
+        """The runs of what is kept, on every input; those that there are hold good where nothing was dropped."""
+        most_steps = self.tier.trace[1]
+        if not self.whole:
+            return run_further([Run(values, []) for values in self.inputs], self.kept, most_steps)
+        others = [Run(values, []) for values in self.inputs[_SCOUTS:]]
+        return self.runs + run_further(others, self.kept, most_steps, proven=True)
 
     def fit(self, write: Callable[[], list[Statement]]) -> list[Statement]:
         """What is written, once it is fit; draws that led nowhere leave no mark."""
-        state = dict(self.scope), list(self.fresh), set(self.taken), self.blocks
+        scope, fresh, taken, blocks = self.scope.copy(), self.fresh.copy(), self.taken.copy(), self.blocks
         for _ in range(_RETRIES):
             try:
                 statements = write()
@@ -111,8 +142,7 @@ class Writer:
                 if not self.tells_apart(statements[-1], runs):
                     raise NoWay
             except NoWay:
-                scope, fresh, taken, self.blocks = state
-                self.scope, self.fresh, self.taken, self.fixed = dict(scope), list(fresh), set(taken), set()
+                self.scope, self.fresh, self.taken, self.blocks, self.fixed = scope.copy(), fresh.copy(), taken.copy(), blocks, set()
             else:
                 self.runs = runs
                 return statements
@@ -123,9 +153,11 @@ class Writer:
         if isinstance(last, Return):
             return varied([run.output for run in runs])
         going_on = [run for run in runs if run.output is None]
-        targets = {part.target for part in walk([last]) if isinstance(part, Line)}
-        different = {repr([run.variables.get(name) for name in targets]) for run in going_on}
-        return len(going_on) * 2 >= len(runs) and (not targets or len(different) > 1)
+        if len(going_on) * 2 < len(runs):
+            return False
+        first, *others = going_on
+        targets = [part.target for part in walk([last]) if type(part) is Line]
+        return not targets or any(repr(run.variables.get(name)) != repr(first.variables.get(name)) for name in targets for run in others)
 
     def value(self, kind: str) -> object:
         """An input of this type."""
@@ -135,7 +167,7 @@ class Writer:
         if kind == STR:
             return self.letters(2, longest)
         if kind == INTS:
-            return [self.between(0, largest // 2) for _ in range(self.between(2, longest))]
+            return self.ints(2, longest)
         if kind == STRS:
             return [self.letters(1, 3) for _ in range(self.between(2, longest - 1))]
         if kind == PAIR:
@@ -144,8 +176,13 @@ class Writer:
         keys = sorted({self.pick(LETTERS) for _ in range(self.between(1, 3))})  # in the order in which it will be written down
         return {key: self.between(0, 9) for key in keys}
 
+    def ints(self, low: int, high: int) -> list[int]:
+        random, count = self.random, self.tier.largest // 2 + 1  # as `between` draws, without a call for each
+        return [int(random() * count) for _ in range(self.between(low, high))]
+
     def letters(self, low: int, high: int) -> str:
-        return "".join([self.pick(LETTERS) for _ in range(self.between(low, high))])
+        random, count = self.random, len(LETTERS)  # as `pick` draws
+        return "".join([LETTERS[int(random() * count)] for _ in range(self.between(low, high))])
 
     # statements
 
@@ -165,7 +202,7 @@ class Writer:
         if not value.words or not value.uses:
             raise NoWay
         name = self.name(kind, LOCAL_NAMES)
-        return Line(name, f"{name} = {value.text}", value.uses, value.words)
+        return Line(name, f"{name} = {value.text}", _setting(name, value.value), value.uses, value.words)
 
     def change(self, name: str) -> Line:
         kind = self.scope[name]
@@ -177,7 +214,7 @@ class Writer:
             self.scope[name] = hidden
         self.renew(name)
         self.raw.discard(name)
-        return Line(name, value.text, value.uses, value.words, changes=True)
+        return Line(name, value.text, value.value, value.uses, value.words, changes=True)
 
     def block(self, room: int, nesting: int) -> list[Statement]:
         choice = self.random()
@@ -215,7 +252,7 @@ class Writer:
         before, accumulators = self.accumulators(nesting)
         head, targets, over = self.iteration()
         body = self.loop_body(targets, over.uses, accumulators, room - 1 - len(before), nesting)
-        return [*before, Loop(head, over.uses, ("for", *over.words), tuple(targets), body)]
+        return [*before, Loop(head, over.value, over.uses, ("for", *over.words), tuple(targets), body)]
 
     def while_loop(self, room: int, nesting: int) -> list[Statement]:
         counters = [name for name, kind in self.scope.items() if kind == INT and name not in self.fixed]
@@ -224,9 +261,20 @@ class Writer:
         counter = self.pick(counters)
         before, accumulators = self.accumulators(nesting)
         body = self.loop_body({}, frozenset([counter]), accumulators, room - 2 - len(before), nesting)
-        step = f"{counter} //= {self.between(2, 3)}" if self.chance(0.5) else f"{counter} -= {self.between(3, 9)}"
-        body.append(Line(counter, step, frozenset(), ("shrink",), changes=True))
-        return [*before, Loop(f"while {counter} > {self.between(0, 5)}:", frozenset([counter]), ("while",), (), body)]
+        body.append(self.shrink(counter))
+        least = self.between(0, 5)
+
+        def turns(variables: Variables) -> Iterator[tuple[()]]:
+            while variables[counter] > least:
+                yield ()
+
+        return [*before, Loop(f"while {counter} > {least}:", turns, frozenset([counter]), ("while",), (), body)]
+
+    def shrink(self, counter: str) -> Line:
+        """The line that brings a while loop to its end."""
+        sign, by = ("//", self.between(2, 3)) if self.chance(0.5) else ("-", self.between(3, 9))
+        smaller = _then(itemgetter(counter), lambda value: value // by if sign == "//" else value - by)
+        return Line(counter, f"{counter} {sign}= {by}", _setting(counter, smaller), _NONE, ("shrink",), changes=True)
 
     def accumulators(self, nesting: int) -> tuple[list[Statement], list[str]]:
         """The variables that a loop builds up: new and empty ones, or ones that are there."""
@@ -235,16 +283,19 @@ class Writer:
             return [], [self.pick(there)]
         kind = self.pick(_ACCUMULATORS)
         name = self.name(kind, LOCAL_NAMES)
-        return [Line(name, f"{name} = {_EMPTY[kind]}", frozenset(), ())], [name]
+        empty = _EMPTY[kind]
+        return [Line(name, f"{name} = {empty()!r}", _setting(name, lambda variables: empty()), _NONE, ())], [name]
 
     def iteration(self) -> tuple[str, dict[str, str], Expr]:
-        """The head of a for loop, the variables it sets with their types, and what it goes over."""
+        """The head of a for loop, the variables it sets with their types, and what it goes over: its value has a tuple for each turn."""
         choice = self.random()
         if choice < 0.2:
             name = self.name(INT, LOOP_NAMES, scoped=False)
             if self.chance(0.5) and (length := self.variable(INTS) or self.variable(STR)):
-                return f"for {name} in range(len({length.text})):", {name: INT}, Expr("", length.uses, ("range", "len"))
-            return f"for {name} in range({self.between(2, 4)}):", {name: INT}, Expr("", frozenset(), ("range",))
+                turns = Expr("", _then(length.value, lambda value: zip(range(len(value)))), length.uses, ("range", "len"))
+                return f"for {name} in range(len({length.text})):", {name: INT}, turns
+            count = self.between(2, 4)
+            return f"for {name} in range({count}):", {name: INT}, Expr("", lambda variables: zip(range(count)), _NONE, ("range",))
         kind = self.pick([kind for kind in (INTS, INTS, STR, STRS, COUNTS) if kind in self.scope.values()] or [None])
         if kind is None:
             raise NoWay
@@ -253,13 +304,15 @@ class Writer:
             raise NoWay
         if kind == COUNTS:
             key, value = self.name(STR, LOOP_NAMES, scoped=False), self.name(INT, LOOP_NAMES, scoped=False)
-            return f"for {key}, {value} in {over.text}.items():", {key: STR, value: INT}, Expr("", over.uses, (*over.words, "items"))
+            turns = Expr("", _then(over.value, dict.items), over.uses, (*over.words, "items"))
+            return f"for {key}, {value} in {over.text}.items():", {key: STR, value: INT}, turns
         item_kind = INT if kind == INTS else STR
         item = self.name(item_kind, LOOP_NAMES, scoped=False)
         if self.number >= 4 and self.chance(0.2):
             index = self.name(INT, LOOP_NAMES, scoped=False)
-            return f"for {index}, {item} in enumerate({over.text}):", {index: INT, item: item_kind}, Expr("", over.uses, (*over.words, "enumerate"))
-        return f"for {item} in {over.text}:", {item: item_kind}, over
+            turns = Expr("", _then(over.value, enumerate), over.uses, (*over.words, "enumerate"))
+            return f"for {index}, {item} in enumerate({over.text}):", {index: INT, item: item_kind}, turns
+        return f"for {item} in {over.text}:", {item: item_kind}, Expr("", _then(over.value, zip), over.uses, over.words)
 
     def loop_body(self, targets: dict[str, str], over: frozenset[str], accumulators: list[str], room: int, nesting: int) -> list[Statement]:
         scope, fixed = dict(self.scope), set(self.fixed)
@@ -296,10 +349,12 @@ class Writer:
         if len(made) > 1 and self.number >= 3 and self.chance(0.8):
             names = made[-3:] if self.number >= 6 else made[-2:]
             text = ", ".join(names)
-            return Return(Expr(f"({text})" if self.chance(0.5) else f"[{text}]", frozenset(names), ("both",)))
+            values = itemgetter(*names)
+            if self.chance(0.5):
+                return Return(Expr(f"({text})", values, frozenset(names), ("both",)))
+            return Return(Expr(f"[{text}]", _then(values, list), frozenset(names), ("both",)))
         if made and self.chance(0.3):
-            name = self.pick(made)
-            return Return(Expr(name, frozenset([name])))
+            return Return(_variable(self.pick(made)))
         kind = self.scope[self.pick(made or self.fresh or list(self.scope))]
         value = self.expr(kind if self.chance(0.5) else self.pick(TYPES), 2 if self.number == 1 and self.chance(0.4) else 1)
         if not value.uses:
@@ -315,23 +370,26 @@ class Writer:
         if found is not None:
             return found
         if kind == INT:
-            return Expr(str(self.between(1, 9)), frozenset())
+            return _constant(self.between(1, 9))
         if kind == STR:
-            return Expr(f"'{self.pick(LETTERS)}{self.pick(LETTERS)}'", frozenset())
+            return _constant(self.pick(LETTERS) + self.pick(LETTERS))
         if kind == BOOL:
             return self.fill(self.choose(BOOL), 0)
         raise NoWay
 
     def fill(self, template: Template, depth: int, name: str = "") -> Expr:
-        text, uses, first = "", frozenset[str](), ""
+        text, first, uses = "", "", _NONE
         words: tuple[str, ...] = (template.word,)
         deep = self.below(len(template.needs)) if template.needs else 0
         slot = 0
+        slots: list[Action | int | str] = []
         for part, value in template.parts:
             if part == "text":
                 text += value
             elif part == "constant":
-                text += f"'{self.pick(LETTERS)}'" if value == "L" else str(self.between(*_CONSTANTS[value]))
+                constant = self.pick(LETTERS) if value == "L" else self.between(*_CONSTANTS[value])
+                text += repr(constant)
+                slots.append(constant)
             elif part == "variable":
                 text += name
             elif part == "same":
@@ -343,12 +401,13 @@ class Writer:
                     raise NoWay  # `max(a, a)`, `n - n`
                 written = inner.text if inner.simple or part == "open" else f"({inner.text})"
                 text += written
+                slots.append(inner.value)
                 first = first or inner.text
                 uses |= inner.uses
                 words += inner.words
         if template.needs and not uses and not name:
             raise NoWay  # made of constants alone
-        return Expr(text, uses, words, template.simple)
+        return Expr(text, template.action(name, *slots), uses, words, template.simple)
 
     def variable(self, kind: str) -> Expr | None:
         """A variable of this type, rather one that nothing has used yet."""
@@ -359,7 +418,7 @@ class Writer:
         name = self.pick(found)
         if name in self.fresh:
             self.fresh.remove(name)
-        return Expr(name, frozenset([name]))
+        return _variable(name)
 
     def choose(self, kind: str, changes: bool = False) -> Template:
         """A template whose types are at hand."""
@@ -370,8 +429,8 @@ class Writer:
 
     # names and draws
 
-    def name(self, kind: str, names: dict[str, str], scoped: bool = True) -> str:
-        free = [name for name in names[kind].split() if name not in self.taken]
+    def name(self, kind: str, names: dict[str, list[str]], scoped: bool = True) -> str:
+        free = [name for name in names[kind] if name not in self.taken]
         if not free:
             raise NoWay
         name = free[0] if self.chance(0.5) else self.pick(free)
