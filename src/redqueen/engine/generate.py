@@ -337,9 +337,9 @@ class Generator:
         return found
 
     def _shrink(self) -> None:
-        """When nothing waits and an eighth of the lanes is free, or half on a GPU, go on without the free ones."""
+        """When nothing waits and a fifth of the lanes is free, or half on a GPU, go on without the free ones."""
         there = len(self.lane_rows) - self._free()
-        if any(self.waiting.values()) or not there or there * 8 > len(self.lane_rows) * 7:
+        if any(self.waiting.values()) or not there or there * 5 > len(self.lane_rows) * 4:
             return
         used = np.flatnonzero(self.lane_rows >= 0).tolist()
         slots = self._even([self.lane_slots[lane] for lane in used])
@@ -361,7 +361,7 @@ class Generator:
         most = max(counts.values())
         if self.block:
             return _lanes(packed(counts, self.block), self.block)
-        if most * len(counts) > max(1.2 * len(used), _FEW_LANES):
+        if most * len(counts) > max(1.35 * len(used), _FEW_LANES):
             return used
         return _lanes(sorted(counts), most)
 
