@@ -50,8 +50,9 @@ def train(out: Path, device: str, settings: "Pretraining", workers: int, force: 
     from redqueen.pawn.heldout import excluded_keys
     from redqueen.pawn.pretrain import pretrain, save
 
-    tokens, settings = settings.tokens, _on_from(settings) if settings.start else settings
-    where = pick_device(device)
+    if settings.start:
+        settings = _on_from(settings)
+    where, tokens = pick_device(device), settings.tokens
     with progress() as bar:
         task = bar.add_task("documents", total=tokens)
         last = 0

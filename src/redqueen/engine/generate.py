@@ -9,7 +9,7 @@ takes the host longer than the pass takes.
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
 from redqueen.engine.decode import Decoder, Decoders, ends
 from redqueen.engine.forward import Forward
-from redqueen.errors import ConfigError
+from redqueen.engine.waiting import Entering, Group, Pass, first, queues
 from redqueen.model.population import put
 
 _FEW_LANES = 64
@@ -37,31 +37,6 @@ _AHEAD_FRAC = 0.5
 """Prompts are read ahead for so many of a slot's lanes; again when a quarter of them is left."""
 _LENGTH_GPU = 512
 """Lanes on a GPU are as long as a multiple of this, so that they serve again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What a pass over prompts has left: keys and values, and logits after each prompt."""
-
-    prompts: Prompts
-    logits: Tensor
-
-
-@dataclass(slots=True)
-class Group:
-    """Rows with one slot and one prompt."""
-
-    slot: int
-    prompt: tuple[int, ...]
-    rows: list[int]
-    read: Pass | None = None
-    """The pass that the prompt was in."""
-    place: int = 0
-    """Which of the prompts of that pass it is."""
-
-
-Entering = tuple[Group, list[int]]
-"""A group, and a lane for each of its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +75,7 @@ class Generator:
         self.forward, self.decoders, self.rows, self.sampling = forward, decoders, rows, sampling
         self.chunk, self.prefill_tokens = chunk, prefill_tokens
         self.device = forward.base.device
-        self.waiting = _queues(rows)
+        self.waiting = queues(rows)
         self.slots = list(self.waiting)
         counts = {slot: sum(len(group.rows) for group in groups) for slot, groups in self.waiting.items()}
         self.block = block_size(len(counts), lanes) if decoders.in_blocks else 0
@@ -184,9 +159,9 @@ class Generator:
         unread: list[Group] = []
         few = False
         for slot, groups in self.waiting.items():
-            soon = _first(groups, self.lanes_each[slot] * _AHEAD_FRAC)
+            soon = first(groups, self.lanes_each[slot] * _AHEAD_FRAC)
             unread += (group for group in soon if group.read is None)
-            few = few or any(group.read is None for group in _first(groups, self.lanes_each[slot] * _AHEAD_FRAC / 4))
+            few = few or any(group.read is None for group in first(groups, self.lanes_each[slot] * _AHEAD_FRAC / 4))
         if few:
             for part in self._parts([(group, []) for group in unread]):
                 self._read([group for group, _ in part])
@@ -371,17 +346,6 @@ def _lanes(slots: Sequence[int], each: int) -> list[int]:
     return [slot for slot in slots for _ in range(each)]
 
 
-def _first(groups: Iterable[Group], rows: float) -> list[Group]:
-    """The first groups that have so many rows together."""
-    found, count = [], 0
-    for group in groups:
-        if count >= rows:
-            break
-        found.append(group)
-        count += len(group.rows)
-    return found
-
-
 def _places(slots: list[int], wanted: list[int]) -> list[int]:
     """For each wanted slot the next lane of it."""
     free: dict[int, deque[int]] = {}
@@ -394,19 +358,6 @@ def lane_length(rows: Sequence[Row], device: torch.device) -> int:
     """Places of a lane: room for the longest row, rounded up."""
     step = _LENGTH_GPU if device.type == "cuda" else _WINDOW
     return -(-max(len(row.prompt) + row.max_tokens for row in rows) // step) * step
-
-
-def _queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:
-    """Groups of rows by slot, short prompts first: those that go through the model together are of about one length."""
-    groups: dict[tuple[int, tuple[int, ...]], Group] = {}
-    for number, row in enumerate(rows):
-        if not row.prompt or row.max_tokens < 1:
-            raise ConfigError("a row needs a prompt of one token or more, and room for one token")
-        groups.setdefault((row.slot, row.prompt), Group(row.slot, row.prompt, [])).rows.append(number)
-    queues: dict[int, deque[Group]] = {slot: deque() for slot in sorted({row.slot for row in rows})}
-    for group in sorted(groups.values(), key=lambda group: len(group.prompt)):
-        queues[group.slot].append(group)
-    return queues
 
 
 def _signed(seed: int) -> int:
