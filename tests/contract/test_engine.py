@@ -14,7 +14,7 @@ from torch import Tensor
 
 from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings
 from redqueen.engine.config import EngineConfig
-from redqueen.engine.decode import Decoder
+from redqueen.engine.decode import Decoder, Decoders
 from redqueen.engine.generate import Generator
 from redqueen.engine.learn import _batches
 from redqueen.engine.torch_engine import TorchEngine
@@ -171,22 +171,30 @@ def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(family: str, s
     assert same([together[number] for number in shuffled], again)
 
 
-def test_lanes_that_change_hands_change_no_text(tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a GPU: blocks of eight, few enough that slots wait for each other's."""
+@pytest.mark.parametrize(("in_blocks", "lanes", "at_first"), [(True, 16, [1, 2]), (True, 64, [0, 1, 2]), (False, 48, [0, 1, 2])])
+def test_lanes_that_change_hands_change_no_text(
+    in_blocks: bool, lanes: int, at_first: list[int], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a GPU and as on a CPU: blocks of eight, few enough that slots wait for each other's. Rows are moved to make blocks free."""
     draw = Random(21)
     rows = [
         Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64)) for slot in (0, 1, 1, 1, 2, 2) for prompt in prompts(7, draw) for _ in range(2)
     ]
-    apart, together = tiny_engine(tokenizer), tiny_engine(tokenizer, rows_in_flight=16)
-    together.decoders.in_blocks = together.decoders.reads_ahead = True
+    apart, together = tiny_engine(tokenizer, rows_in_flight=999), tiny_engine(tokenizer, rows_in_flight=lanes)
+    together.decoders.in_blocks = together.decoders.reads_ahead = in_blocks
+    begun: list[list[int]] = []
     assigned: list[list[int]] = []
-    plain = Decoder.assign
-    monkeypatch.setattr(Decoder, "assign", lambda self, slots: assigned.append(list(slots)) or plain(self, slots))  # type: ignore[func-returns-value]
+    moved: list[int] = []
+    empty, assign, move = Decoders.empty, Decoder.assign, Decoder.move
+    monkeypatch.setattr(Decoders, "empty", lambda self, slots, *more: begun.append(list(slots)) or empty(self, slots, *more))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(Decoder, "assign", lambda self, slots: assigned.append(list(slots)) or assign(self, slots))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(Decoder, "move", lambda self, lanes, into: moved.extend(lanes.tolist()) or move(self, lanes, into))  # type: ignore[func-returns-value]
     sampling = Sampling(1.0, frozenset([5]))
-    found, expected = together.generate(rows, sampling), apart.generate(rows, sampling)
+    found = together.generate(rows, sampling)
+    assert sorted(set(begun[0])) == at_first and assigned and (moved or len(at_first) == 2)
+    expected = apart.generate(rows, sampling)
     assert [one.tokens for one in found] == [one.tokens for one in expected]
     assert max(abs(a - b) for one, other in zip(found, expected, strict=True) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < 1e-5
-    assert any(0 in slots for slots in assigned)  # it had no lanes at first
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])

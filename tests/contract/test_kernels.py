@@ -1,4 +1,4 @@
-"""The kernels of a decoding step against torch's own arithmetic."""
+"""The kernels of sampling against torch's own arithmetic."""
 
 from typing import Any
 
@@ -48,14 +48,15 @@ def test_the_norm_is_the_models_own() -> None:
         torch.testing.assert_close(normed(x, norm.weight, norm.variance_epsilon), norm(x), rtol=1e-5, atol=1e-5)
 
 
-def test_queries_and_keys_are_turned_as_the_model_does() -> None:
+@pytest.mark.parametrize(("tokens", "angles"), [(1, 5), (7, 5), (7, 1)])
+def test_queries_and_keys_are_turned_as_the_model_does(tokens: int, angles: int) -> None:
     from transformers.models.mistral.modeling_mistral import apply_rotary_pos_emb  # no engine of these tests changes this one
 
     from redqueen.engine.kernels import turned
 
     draw = torch.Generator(device="cuda").manual_seed(0)
-    query, key = (torch.randn(5, 1, heads, 64, generator=draw, device="cuda").transpose(1, 2) for heads in (14, 2))
-    cos, sin = (torch.randn(5, 1, 64, generator=draw, device="cuda") for _ in range(2))
+    query, key = (torch.randn(5, tokens, heads, 64, generator=draw, device="cuda").transpose(1, 2) for heads in (14, 2))
+    cos, sin = (torch.randn(angles, tokens, 64, generator=draw, device="cuda") for _ in range(2))
     for found, expected in zip(turned(query, key, cos, sin), apply_rotary_pos_emb(query, key, cos, sin), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
 
@@ -167,7 +168,8 @@ def small_base(family: str) -> Base:
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("slots", [4, 160])
-def test_a_step_of_decoding_is_what_the_layers_make_one_by_one(family: str, slots: int) -> None:
+@pytest.mark.parametrize("tokens", [1, 20])
+def test_a_pass_is_what_the_layers_make_one_by_one(family: str, slots: int, tokens: int) -> None:
     """With few slots A goes with the base's product, with many it is a kernel."""
     base = small_base(family)
     separate = {name: weight.clone() for name, weight in base.model.state_dict().items()}
@@ -177,17 +179,18 @@ def test_a_step_of_decoding_is_what_the_layers_make_one_by_one(family: str, slot
     for name, weight in base.model.state_dict().items():
         assert torch.equal(weight, separate[name.replace(".linear.", ".")])
     forward = Forward(base, population)
-    ids = torch.arange(24, device="cuda")[:, None] % 97
+    ids = torch.arange(24 * tokens, device="cuda").view(24, tokens) % 97
+    places = torch.arange(tokens, device="cuda").expand(24, -1)
     some = [3] * 6 + [1] * 6 + [2] * 6 + [0] * 6
     for routing in (None, Routing.of(some, population), Routing.of([slots - 2] * 12 + [slots - 1] * 12, population)):
         with torch.no_grad():
-            together = forward._run(ids, torch.zeros_like(ids), None, None, routing)
-            again = forward._run(ids, torch.zeros_like(ids), None, None, routing)
+            together = forward._run(ids, places, None, None, routing)
+            again = forward._run(ids, places, None, None, routing)
             assert torch.equal(together, again)
             for sisters in population.sisters:
                 assert sisters.fused and sisters.last is None
                 sisters.fused = False
-            alone = forward._run(ids, torch.zeros_like(ids), None, None, routing)
+            alone = forward._run(ids, places, None, None, routing)
         for sisters in population.sisters:
             sisters.fused = True
         near(together, alone)

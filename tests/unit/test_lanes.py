@@ -4,7 +4,7 @@ from collections import Counter
 
 import torch
 
-from redqueen.engine.blocks import block_size, deal, handed_over, packed
+from redqueen.engine.blocks import block_size, deal, emptiest, handed_over, packed
 from redqueen.model.base import Base
 from redqueen.model.population import Population, Routing
 
@@ -31,6 +31,22 @@ def test_few_rows_have_few_lanes_and_all_of_them_one() -> None:
     assert deal({3: 5, 7: 20}, 4096, 16) == [3, 7, 7, 7]
     assert packed({3: 5, 7: 20}, 16) == [3, 7, 7, 7]
     assert packed({3: 5, 7: 20, 9: 40}, 16) == [3, 7, 7, 9, 9, 9, 9, 9]
+
+
+def test_an_idle_slot_gives_the_blocks_with_the_fewest_rows_as_many_as_the_rest_has_room_for() -> None:
+    assert emptiest([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [2, 0]  # sixteen lanes are free, and the three rows go to the five
+    assert emptiest([0, 0, 0, 1], [7, 7, 7, 0], 8, [0]) == []
+    assert emptiest([0, 1, 1], [8, 0, 8], 8, [0, 1]) == [1]
+
+
+def test_neighbours_of_one_slot_are_one_block_where_all_have_as_many() -> None:
+    even = Routing.of_runs([2, 2, 3, 3, 4, 4])
+    assert (even.slots, even.blocks, even.first) == (None, 3, 2)
+    uneven = Routing.of_runs([0, 0, 1, 1, 1, 1, 0, 0])
+    assert uneven.slots is not None and uneven.slots.tolist() == [0, 1, 1, 0]
+    matrix = torch.arange(4.0)[:, None]
+    assert uneven.of_blocks(matrix) is uneven.of_blocks(matrix)  # copied once
+    assert uneven.of_blocks(matrix).flatten().tolist() == [0, 1, 1, 0]
 
 
 def test_idle_blocks_go_where_most_rows_wait_for_each_lane() -> None:

@@ -70,13 +70,13 @@ def _gated(module: Any, x: Tensor) -> Tensor:
 
 
 def _turn_by_kernel(family: Any) -> None:
-    """The function by which the models of a family turn queries and keys: for one token on a GPU it is a kernel from now on."""
+    """The function by which the models of a family turn queries and keys: on a GPU, without gradients, it is a kernel from now on."""
     plain = family.apply_rotary_pos_emb
     if getattr(plain, "by_kernel", False):
         return
 
     def turn(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *more: Any, **named: Any) -> tuple[Tensor, Tensor]:
-        if torch.is_grad_enabled() or not q.is_cuda or q.shape[2] != 1 or cos.shape[:2] != (len(q), 1) or more or named:
+        if torch.is_grad_enabled() or not q.is_cuda or len(cos) not in (1, len(q)) or more or named:
             return plain(q, k, cos, sin, *more, **named)  # type: ignore[no-any-return]
         from redqueen.engine.kernels import turned
 

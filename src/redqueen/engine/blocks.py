@@ -5,7 +5,7 @@ On a GPU a block's slot is a number in a tensor that recorded steps read, so tha
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 _SMALLEST, _LARGEST = 8, 64
 _EACH = 4
@@ -41,6 +41,15 @@ def packed(rows: Mapping[int, int], size: int) -> list[int]:
     """The slot of each block, so that all rows have a lane: as few blocks as go, and a power of two."""
     blocks = [slot for slot, count in rows.items() for _ in range(-(-count // size))]
     return blocks + blocks[-1:] * (_power(len(blocks)) - len(blocks))
+
+
+def emptiest(slots: Sequence[int], rows: Sequence[int], size: int, idle: Collection[int]) -> list[int]:
+    """Blocks that idle slots can do without, given how many rows each block has: those with the fewest, as many as others have room for."""
+    found = []
+    for slot in idle:
+        own = sorted((block for block, owner in enumerate(slots) if owner == slot), key=lambda block: (rows[block], block))
+        found += own[: sum(size - rows[block] for block in own) // size]
+    return found
 
 
 def handed_over(slots: Sequence[int], idle: Sequence[int], waiting: Mapping[int, int], size: int) -> dict[int, int]:

@@ -47,9 +47,13 @@ class Decoder:
     def assign(self, lane_slots: Sequence[int]) -> None:
         """From now on lanes belong to these slots, whole blocks of them to one. Recorded steps look it up."""
         self.lane_slots = list(lane_slots)
-        if self.routing is not None:
+        if self.routing is None or not self.block:
+            return
+        if self.device.type == "cuda":
             assert self.routing.slots is not None
             self.routing.slots.copy_(put(torch.tensor(self.lane_slots[:: self.block]), self.device))
+        else:
+            self.routing = self.forward.blocks(self.lane_slots[:: self.block])
 
     def clear(self) -> None:
         """As new: no lane has a row."""
@@ -107,6 +111,14 @@ class Decoder:
     def take(self, other: "Decoder", lanes: Tensor, into: Tensor) -> None:
         """The rows in these lanes of another decoder go on in lanes of this one."""
         self.clear()
+        self._copy(other, lanes, into)
+
+    def move(self, lanes: Tensor, into: Tensor) -> None:
+        """The rows in these lanes go on in other lanes."""
+        self._copy(self, lanes, into)
+        self.live[lanes] = False
+
+    def _copy(self, other: "Decoder", lanes: Tensor, into: Tensor) -> None:
         self.cache.take(other.cache, lanes, into)
         for name in ("tokens", "positions", "written", "limits", "seeds", "temperatures", "live", "out_tokens", "out_logprobs"):
             getattr(self, name)[into] = getattr(other, name)[lanes]
@@ -118,7 +130,7 @@ class Decoders:
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
         self.on_gpu = self.in_blocks = self.reads_ahead = forward.base.device.type == "cuda"
-        """In blocks, lanes can go from one slot to another. On a CPU that costs more than it gains: weights would be copied in every step."""
+        """In blocks: so many lanes as are a power of two, by how many rows each slot has. Few sorts of decoders then serve all calls."""
         self.kept: dict[tuple[int, int, int], Decoder] = {}
         self._pool: Any = None
 

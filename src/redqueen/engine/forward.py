@@ -35,8 +35,12 @@ class Forward:
         return None if self.population is None else Routing.of(slots, self.population, tokens)
 
     def blocks(self, slots: Sequence[int]) -> Routing | None:
-        """A routing of equal blocks that may belong to other slots later."""
-        return None if self.population is None else Routing(put(torch.tensor(slots), self.base.device), len(slots))
+        """A routing of equal blocks of lanes: on a GPU they may belong to other slots later."""
+        if self.population is None:
+            return None
+        if self.base.device.type == "cuda":
+            return Routing(put(torch.tensor(slots), self.base.device), len(slots))
+        return Routing.of_runs(slots)
 
     def prompts(self, ids: Tensor, last: Tensor, cache: Prompts, routing: Routing | None) -> Tensor:
         """Logits after each prompt; keys and values of all go into the cache. Prompts begin at the left: what stands behind one is not seen."""

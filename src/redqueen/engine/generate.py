@@ -9,8 +9,8 @@ takes the host longer than the pass takes.
 
 import time
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling
-from redqueen.engine.blocks import block_size, deal, handed_over, packed
+from redqueen.engine.blocks import block_size, deal, emptiest, handed_over, packed
 from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
 from redqueen.engine.decode import Decoder, Decoders, ends
@@ -78,15 +78,23 @@ class Generator:
         self.waiting = queues(rows)
         self.slots = list(self.waiting)
         counts = {slot: sum(len(group.rows) for group in groups) for slot, groups in self.waiting.items()}
-        self.block = block_size(len(counts), lanes) if decoders.in_blocks else 0
+        self.block = block_size(len(counts), lanes)
         """Lanes that change hands together; 0: none do."""
         self.length = lane_length(rows, self.device)
         self.window = self.length if forward.by_spans else _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
+        self._use(decoders.empty(self._begun(counts, lanes), self.length, self.block))
+
+    def _begun(self, counts: Mapping[int, int], lanes: int) -> list[int]:
+        """The slot of every lane to begin with: on a GPU by how many rows each has, on a CPU as many for each, which is served faster there."""
+        if self.decoders.in_blocks:
+            return _lanes(deal(counts, lanes, self.block), self.block)
         each = min(max(counts.values()), max(1, lanes // len(counts)))
-        begun = _lanes(deal(counts, lanes, self.block), self.block) if self.block else _lanes(list(counts), each)
-        self._use(decoders.empty(begun, self.length, self.block))
+        if len(counts) == 1 or each == max(counts.values()) or each < 2 * self.block:  # nobody waits, or nothing can change hands
+            self.block = 0
+            return _lanes(list(counts), each)
+        return _lanes(list(counts), each // self.block * self.block)
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots
@@ -133,15 +141,12 @@ class Generator:
         entering: list[Entering] = []
         for slot in self.slots:
             lanes = self.free[slot] = sorted(self.free[slot], reverse=True)
-            all_free = len(lanes) == self.lanes_each[slot]
             groups = self.waiting[slot]
-            while groups and lanes and (len(groups[0].rows) <= len(lanes) or all_free):
-                group = groups.popleft()
-                if len(group.rows) > len(lanes):  # more attempts than lanes: the others come later
-                    groups.appendleft(replace(group, rows=group.rows[len(lanes) :]))
-                    group = replace(group, rows=group.rows[: len(lanes)])
-                entering.append((group, [lanes.pop() for _ in group.rows]))
-                all_free = False
+            while groups and lanes:
+                rows = groups[0].take(len(lanes))  # attempts for which there is no lane come later
+                entering.append((groups[0], rows, [lanes.pop() for _ in rows]))
+                if not groups[0].rows:
+                    groups.popleft()
         by_pass: dict[int, list[Entering]] = {}
         for one in entering:
             by_pass.setdefault(id(one[0].read), []).append(one)
@@ -149,7 +154,7 @@ class Generator:
         for part in by_pass.values():
             self._begin(part)
         for part in self._parts(unread):
-            self._read([group for group, _ in part])
+            self._read([group for group, _, _ in part])
             self._begin(part)
 
     def _read_ahead(self) -> None:
@@ -163,21 +168,36 @@ class Generator:
             unread += (group for group in soon if group.read is None)
             few = few or any(group.read is None for group in first(groups, self.lanes_each[slot] * _AHEAD_FRAC / 4))
         if few:
-            for part in self._parts([(group, []) for group in unread]):
-                self._read([group for group, _ in part])
+            for part in self._parts([(group, [], []) for group in unread]):
+                self._read([group for group, _, _ in part])
 
     def _hand_over(self) -> None:
-        """Blocks whose slot has nothing waiting go to slots that have more waiting than they have free lanes for."""
-        slots = self.lane_slots[:: self.block]
-        free = (self.lane_rows < 0).reshape(-1, self.block).all(1)
-        idle = [block for block in np.flatnonzero(free).tolist() if not self.waiting[slots[block]]]
+        """Lanes of slots that have nothing waiting go to slots that have more waiting than they have free lanes for. Only whole blocks do:
+        rows that are scattered over the lanes of a slot move together before."""
         lacking = {slot: sum(len(group.rows) for group in groups) - len(self.free[slot]) for slot, groups in self.waiting.items()}
-        found = handed_over(slots, idle, lacking, self.block) if idle else {}
-        if not found:
+        slots = self.lane_slots[:: self.block]
+        rows = (self.lane_rows >= 0).reshape(-1, self.block).sum(1).tolist()
+        given = handed_over(
+            slots, emptiest(slots, rows, self.block, [slot for slot, groups in self.waiting.items() if not groups]), lacking, self.block
+        )
+        if not given:
             return
-        self.lanes.assign(_lanes([found.get(block, slot) for block, slot in enumerate(slots)], self.block))
+        self._clear(given)
+        self.lanes.assign(_lanes([given.get(block, slot) for block, slot in enumerate(slots)], self.block))
         self.lane_slots = self.lanes.lane_slots
         self._deal_out()
+
+    def _clear(self, blocks: Collection[int]) -> None:
+        """Rows in these blocks move to free lanes of their slots in other blocks."""
+        leaving = np.isin(np.arange(len(self.lane_rows)) // self.block, list(blocks))
+        moved = np.flatnonzero(leaving & (self.lane_rows >= 0))
+        if not len(moved):
+            return
+        free: dict[int, Iterator[int]] = {slot: iter(lane for lane in self.free[slot] if not leaving[lane]) for slot in self.slots}
+        into = np.array([next(free[self.lane_slots[lane]]) for lane in moved.tolist()])
+        self.lanes.move(self._put(moved), self._put(into))
+        self.lane_rows[into] = self.lane_rows[moved]
+        self.lane_rows[moved] = -1
 
     def _deal_out(self) -> None:
         """Which lanes each slot has, and which of them are free."""
@@ -218,11 +238,11 @@ class Generator:
         """The rows of these groups, whose prompts one pass has read, begin in their lanes."""
         read = part[0][0].read
         assert read is not None
-        counts = [len(group.rows) for group, _ in part]
-        lanes = np.array([lane for _, lanes in part for lane in lanes])
-        entering = [row for group, _ in part for row in group.rows]
+        counts = [len(rows) for _, rows, _ in part]
+        lanes = np.array([lane for _, _, lanes in part for lane in lanes])
+        entering = [row for _, rows, _ in part for row in rows]
         self.lane_rows[lanes] = entering
-        sizes, source = (np.repeat(values, counts) for values in ([len(group.prompt) for group, _ in part], [group.place for group, _ in part]))
+        sizes, source = (np.repeat(values, counts) for values in ([len(one[0].prompt) for one in part], [one[0].place for one in part]))
         where = self._put(source)
         self._enter(self._put(lanes), [self.rows[row] for row in entering], sizes, read.logits[where], read.prompts, where)
 
@@ -334,10 +354,11 @@ class Generator:
         """The slots of the lanes to go on with: as many for each that has a row, where that costs little. Even blocks are served faster."""
         counts = Counter(used)
         most = max(counts.values())
-        if self.block:
+        if self.decoders.in_blocks:
             return _lanes(packed(counts, self.block), self.block)
-        if most * len(counts) > max(1.35 * len(used), _FEW_LANES):
-            return used
+        self.block = 0  # nothing waits for a lane any more
+        if most * len(counts) > max(1.2 * len(used), _FEW_LANES):
+            return sorted(used)
         return _lanes(sorted(counts), most)
 
 

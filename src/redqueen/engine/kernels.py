@@ -1,7 +1,7 @@
-"""What a GPU does in each step of decoding, in kernels of our own: attention to a lane's own keys, norms, and turning queries and keys.
+"""What a GPU does in sampling, in kernels of our own: attention to a lane's own keys, norms, and turning queries and keys.
 
 Written out in torch these are most of a step for a small model: attention that looks at every place of every lane and masks what is not
-seen, and ten small kernels for each norm and each turn. They are used for one token a lane, without gradients; all else is torch's.
+seen, and ten small kernels for each norm and each turn. They are used without gradients; attention, for one token a lane. All else is torch's.
 """
 
 import triton
@@ -113,32 +113,66 @@ def _normed(x, weight, found, epsilon, width, BLOCK: tl.constexpr):
 
 
 def turned(query: Tensor, key: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-    """Queries and keys, [lanes, heads, 1, size], turned by their positions: cos and sin are [lanes, 1, size]."""
-    lanes, heads, _, size = query.shape
+    """Queries and keys, [rows, heads, tokens, size], turned by their positions: cos and sin are [rows, tokens, size], or of one row for all."""
+    rows, heads, tokens, size = query.shape
     shared = key.shape[1]
-    query, key = query[:, :, 0], key[:, :, 0]
-    queries, keys = query.new_empty(lanes, heads, 1, size), key.new_empty(lanes, shared, 1, size)
+    queries, keys = query.new_empty(rows, heads, tokens, size), key.new_empty(rows, shared, tokens, size)
     half = triton.next_power_of_2(size // 2)
-    _turned[(lanes, heads + shared)](
-        query, key, cos.contiguous(), sin.contiguous(), queries, keys, *query.stride()[:2], *key.stride()[:2], heads, shared, size, half, num_warps=1
+    _turned[(rows * tokens, heads + shared)](
+        query,
+        key,
+        cos.contiguous(),
+        sin.contiguous(),
+        queries,
+        keys,
+        *query.stride()[:3],
+        *key.stride()[:3],
+        0 if len(cos) == 1 else tokens * size,
+        tokens,
+        heads,
+        shared,
+        size,
+        half,
+        num_warps=1,
     )
     return queries, keys
 
 
 @triton.jit
-def _turned(query, key, cos, sin, queries, keys, query_lane, query_head, key_lane, key_head, heads, shared, size, HALF: tl.constexpr):
-    lane, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+def _turned(
+    query,
+    key,
+    cos,
+    sin,
+    queries,
+    keys,
+    query_row,
+    query_head,
+    query_token,
+    key_row,
+    key_head,
+    key_token,
+    angle_row,
+    tokens,
+    heads,
+    shared,
+    size,
+    HALF: tl.constexpr,
+):
+    row, token, head = (tl.program_id(0) // tokens).to(tl.int64), tl.program_id(0) % tokens, tl.program_id(1)
     places = tl.arange(0, HALF)
     half = size // 2
     there = places < half
     if head < heads:
-        source, target = query + lane * query_lane + head * query_head, queries + (lane * heads + head) * size
+        source = query + row * query_row + head * query_head + token * query_token
+        target = queries + ((row * heads + head) * tokens + token) * size
     else:
-        source, target = key + lane * key_lane + (head - heads) * key_head, keys + (lane * shared + head - heads) * size
+        source = key + row * key_row + (head - heads) * key_head + token * key_token
+        target = keys + ((row * shared + head - heads) * tokens + token) * size
     left = tl.load(source + places, mask=there, other=0.0).to(tl.float32)
     right = tl.load(source + half + places, mask=there, other=0.0).to(tl.float32)
-    cos += lane * size
-    sin += lane * size
+    cos += row * angle_row + token * size
+    sin += row * angle_row + token * size
     cos_left, sin_left = tl.load(cos + places, mask=there, other=0.0).to(tl.float32), tl.load(sin + places, mask=there, other=0.0).to(tl.float32)
     cos_right = tl.load(cos + half + places, mask=there, other=0.0).to(tl.float32)
     sin_right = tl.load(sin + half + places, mask=there, other=0.0).to(tl.float32)

@@ -43,7 +43,7 @@ class Sheaf:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Sequences side by side, as many for each slot, on the device."""
+    """Sequences side by side, by slot, on the device."""
 
     slots: list[int]
     """Of each row."""
@@ -204,24 +204,12 @@ def _dealt(rows: Sequence[TrainRow], parts: int) -> Iterator[list[TrainRow]]:
 
 
 def _batches(rows: Sequence[TrainRow], tokens_in_flight: int, share: bool, device: torch.device) -> Iterator[Batch]:
-    """Sequences of about one length together, as many for each slot, and at most so many tokens at a time, or one sequence that is longer."""
-    by_slot: dict[int, list[Sheaf]] = defaultdict(list)
-    for sequence in _sequences(rows, tokens_in_flight, share):
-        by_slot[sequence.slot].append(sequence)
-    for sequences in by_slot.values():
-        sequences.sort(key=lambda sequence: -sequence.size)
-    slots = sorted(by_slot)
-    start = dict.fromkeys(slots, 0)
-    while any(start[slot] < len(by_slot[slot]) for slot in slots):
-        there = [slot for slot in slots if start[slot] < len(by_slot[slot])]
-        there.sort(key=lambda slot: -by_slot[slot][start[slot]].size)
-        room = max(1, tokens_in_flight // by_slot[there[0]][start[there[0]]].size)
-        there = sorted(there[:room])  # where not even one of each slot fits, the longest go first
-        each = room // len(there)
-        taken = {slot: by_slot[slot][start[slot] : start[slot] + each] for slot in there}
-        for slot in there:
-            start[slot] += each
-        yield _batch([sequence for slot in there for sequence in taken[slot]], device)
+    """Sequences of about one length together, whoever's they are, and at most so many tokens at a time, or one sequence that is longer."""
+    sequences = sorted(_sequences(rows, tokens_in_flight, share), key=lambda sequence: -sequence.size)
+    while sequences:
+        room = max(1, tokens_in_flight // sequences[0].size)
+        yield _batch(sorted(sequences[:room], key=lambda sequence: sequence.slot), device)
+        sequences = sequences[room:]
 
 
 def _sequences(rows: Sequence[TrainRow], most: int, share: bool) -> list[Sheaf]:

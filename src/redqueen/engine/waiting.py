@@ -26,14 +26,20 @@ class Group:
     slot: int
     prompt: tuple[int, ...]
     rows: list[int]
+    """Those that wait."""
     read: Pass | None = None
     """The pass that the prompt was in."""
     place: int = 0
     """Which of the prompts of that pass it is."""
 
+    def take(self, count: int) -> list[int]:
+        """The next rows, at most so many: they wait no longer."""
+        taken, self.rows = self.rows[:count], self.rows[count:]
+        return taken
 
-Entering = tuple[Group, list[int]]
-"""A group, and a lane for each of its rows."""
+
+Entering = tuple[Group, list[int], list[int]]
+"""A group, rows of it, and a lane for each of them."""
 
 
 def queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:

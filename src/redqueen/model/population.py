@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -42,13 +43,15 @@ class Routing:
     blocks: int
     first: int = 0
     index: Tensor | None = None
-    """For blocks of different sizes, [blocks, most rows]: the row at each place. None when all are of one size."""
+    """For blocks of different sizes, [blocks * most rows]: the row at each place. None when all are of one size."""
     places: Tensor | None = None
     """The other way round: the place of each row."""
     owners: Tensor | None = None
     """Where slots have several blocks: the slots, each once."""
     sums: Tensor | None = None
     """With these, [owners, blocks]: 1 where a block is the owner's. A product with it adds up the blocks of each, always in the same order."""
+    kept: dict[int, Tensor] | None = None
+    """What blocks needed, by tensor, for passes between which no weight changes: copied once and not in every pass."""
 
     @staticmethod
     def of(slots: Sequence[int], population: "Population", tokens: int = 1) -> "Routing":
@@ -76,11 +79,27 @@ class Routing:
             index.append([row + min(place, count - 1) for place in range(most)])  # a short block repeats its last row
             places += [block * most + place for place in range(count)]
             row += count
-        return Routing(chosen, len(order), first, put(torch.tensor(index), device), put(torch.tensor(places), device))
+        return Routing(chosen, len(order), first, put(torch.tensor(index).flatten(), device), put(torch.tensor(places), device))
+
+    @staticmethod
+    def of_runs(slots: Sequence[int]) -> "Routing":
+        """The routing of equal blocks on a CPU, for passes between which no weight changes. Neighbours of one slot are one block, where all are."""
+        runs = [(slot, len(list(run))) for slot, run in groupby(slots)]
+        size = math.gcd(*(count for _, count in runs))
+        owners = [slot for slot, count in runs for _ in range(count // size)]
+        if owners == list(range(owners[0], owners[0] + len(owners))):
+            return Routing(None, len(owners), owners[0])
+        return Routing(torch.tensor(owners), len(owners), kept={})
 
     def of_blocks(self, matrix: Tensor) -> Tensor:
         """What each block needs of a tensor that has a place for every slot."""
-        return matrix[self.first : self.first + self.blocks] if self.slots is None else matrix[self.slots]
+        if self.slots is None:
+            return matrix[self.first : self.first + self.blocks]
+        if self.kept is None:
+            return matrix[self.slots]
+        if matrix.data_ptr() not in self.kept:
+            self.kept[matrix.data_ptr()] = matrix[self.slots]
+        return self.kept[matrix.data_ptr()]
 
     def add(self, matrix: Tensor, found: Tensor) -> None:
         """Add what was found for each block to its slot's place. No place is added to twice at once: a GPU, too, comes to the same sums."""
@@ -92,13 +111,13 @@ class Routing:
     def gather(self, x: Tensor) -> Tensor:
         """[rows, tokens, n] as [blocks, rows * tokens, n]."""
         if self.index is not None:
-            x = x[self.index.flatten()]
+            x = x.index_select(0, self.index)
         return x.reshape(self.blocks, -1, x.shape[-1])
 
     def scatter(self, x: Tensor, tokens: int) -> Tensor:
         """The other way round."""
         x = x.reshape(-1, tokens, x.shape[-1])
-        return x if self.places is None else x[self.places]
+        return x if self.places is None else x.index_select(0, self.places)
 
 
 class Population(nn.Module):

@@ -1,7 +1,7 @@
 """Projections that have their input in common, such as those of queries, keys and values: what can be done once for all of them.
 
 Without gradients A is applied once for all. On a GPU with Triton the base's weights of sisters are views of one matrix, with A of every slot as more
-rows below them, so that for one token a lane the base and A are one product for all sisters, and B is one kernel.
+rows below them, so that the base and A are one product for all sisters, and B is one kernel.
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ class Sisters:
         self.columns, self.low_columns = sum(self.widths), len(names) * population.rank
         alike = len(names) <= _MOST_SISTERS and len({one.bias is None for one in linears}) == 1
         self.fused = has_kernels(population.device) and alike and self.rank <= _HIGHEST_RANK
-        """A step of decoding goes through one product and one kernel for all of them."""
+        """Without gradients all of them are one product and one kernel."""
         firsts = torch.cat([population.views(population.used, name)[0] for name in self.names], 2)
         self.a = self._fuse(linears).copy_(firsts) if self.fused else firsts
         """A[slot, in, r of each sister]."""
@@ -76,14 +76,14 @@ class Sisters:
         return low[:, :, number * self.rank : (number + 1) * self.rank]
 
     def serves(self, x: Tensor, routing: "Routing | None") -> bool:
-        """Whether this is a step of decoding that goes through one product for all."""
-        return self.fused and not torch.is_grad_enabled() and x.dim() == 3 and x.shape[1] == 1 and (routing is None or routing.index is None)
+        """Whether this pass goes through one product for all."""
+        return self.fused and not torch.is_grad_enabled() and x.dim() == 3 and (routing is None or routing.index is None)
 
     def value(self, x: Tensor, routing: "Routing | None", number: int) -> Tensor:
-        """What one of them makes of one token a lane, where they are served together."""
+        """What one of them makes of [rows, tokens, in], where they are served together."""
         if self._new(x, routing, number):
-            self.last = x, routing, self._values(x[:, 0], routing)
-        return self._kept(number)[number][:, None]
+            self.last = x, routing, self._values(x.flatten(0, 1), routing)
+        return self._kept(number)[number].view(*x.shape[:2], -1)
 
     def _new(self, x: Tensor, routing: "Routing | None", number: int) -> bool:
         return number == 0 or self.last is None or self.last[0] is not x or self.last[1] is not routing
@@ -107,8 +107,8 @@ class Sisters:
         """Of a gate and its sister: SiLU of the one times the other."""
         from redqueen.model.adapter_kernels import gated
 
-        plain, low = self._products(x[:, 0], routing)
-        return gated(plain, low, None if low is None else self._seconds(), routing)[:, None]
+        plain, low = self._products(x.flatten(0, 1), routing)
+        return gated(plain, low, None if low is None else self._seconds(), routing).view(*x.shape[:2], -1)
 
     def _products(self, x: Tensor, routing: "Routing | None") -> "tuple[Tensor, Low | None]":
         """What the base makes of the rows for all sisters, and the rows after A."""
