@@ -41,6 +41,15 @@ def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(train
         assert torch.equal(weight, weights(again)[name]), name
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_same_seed_gives_the_same_weights_on_a_gpu_too() -> None:
+    settings = replace(TINY, hidden=64, layers=2, tokens=300_000, row_tokens=512)
+    first, second = (pretrain(settings, frozenset(), "cuda", workers, lambda tokens, loss: None) for workers in (1, 3))
+    assert not torch.are_deterministic_algorithms_enabled()
+    for name, weight in weights(first).items():
+        assert torch.equal(weight, weights(second)[name]), name
+
+
 def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
     found, told = trained
     assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257

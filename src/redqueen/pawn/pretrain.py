@@ -1,13 +1,15 @@
 """Pre-training Pawn, from nothing or on from one that is there: documents made on every core while the model learns, each seen once.
 
 Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two trainings with the same settings see the
-same tokens in the same order, whatever the number of processes; on a GPU their weights still differ in the last bits.
+same tokens in the same order, whatever the number of processes, and end with the same weights to the bit, on a GPU of the same sort too.
 """
 
 import json
 import math
+import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -75,9 +77,9 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
     """Train. No program whose key is excluded is ever seen."""
     started = time.monotonic()
     torch.manual_seed(settings.seed)
-    model: LlamaForCausalLM = torch.nn.Module.to(_first(settings), device)
-    learner = _Learner(model, settings)
-    with Reading(settings.seed, excluded, workers, settings.thought_share) as reading:
+    with _repeatable(), Reading(settings.seed, excluded, workers, settings.thought_share) as reading:
+        model: LlamaForCausalLM = torch.nn.Module.to(_first(settings), device)
+        learner = _Learner(model, settings)
         own = Path(settings.start, "tokenizer.json")
         tokenizer = Tokenizer.from_file(str(own)) if settings.start else train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
         assert tokenizer.get_vocab_size() <= VOCABULARY
@@ -85,6 +87,20 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
         with torch.no_grad():
             model.model.norm.weight *= settings.sharpness
         return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)
+
+
+@contextmanager
+def _repeatable() -> Iterator[None]:
+    """Within: sums are added up in the same order every time. Small differences grow to points of accuracy in ten thousand steps."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before it begins
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nothing here reads what it has not written
+    torch.backends.cuda.enable_cudnn_sdp(False)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
 
 
 def _first(settings: Pretraining) -> LlamaForCausalLM:
@@ -125,7 +141,7 @@ class _Learner:
         self.forward: Callable[..., Any] = model
         if self.cuda:
             # compiled before the documents begin to be made: that takes every core
-            self.forward = torch.compile(model)
+            self.forward = torch.compile(model, options={"deterministic": True})
             self.loss(torch.zeros(settings.batch_rows, settings.row_tokens + 1, dtype=torch.long, device=model.device), (0, 0)).backward()
             self.optimizer.zero_grad(set_to_none=True)
 
