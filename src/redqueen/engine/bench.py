@@ -71,6 +71,7 @@ class EngineBench:
 
 
 Say = Callable[[str], None]
+_PEFT_ROUNDS = 2
 
 
 def bench_engine(name: str, device: str, config: EngineConfig, workload: Workload, with_peft: bool, say: Say) -> EngineBench:
@@ -102,7 +103,11 @@ def bench_engine(name: str, device: str, config: EngineConfig, workload: Workloa
     peft_generated = peft_trained = None
     if with_peft and workload.train:
         say("PEFT, one adapter at a time")
-        peft_generated, peft_trained = _peft(name, where, config, workload, many, learned)
+        other = _Peft(name, where, config, workload.members)
+        settings = TrainSettings(learning_rate=1e-6)
+        peft_generated = _rounds(_PEFT_ROUNDS, where, ours=lambda: engine.generate(many, sampling), peft=lambda: other.generate(many))
+        other.choose_batch(learned)
+        peft_trained = _rounds(_PEFT_ROUNDS, where, ours=lambda: engine.train(learned, settings), peft=lambda: other.train(learned))
     ours = statistics.median(generated["many"])
     ours_training = statistics.median(trained["many"]) if trained else math.nan
     return EngineBench(
@@ -113,8 +118,8 @@ def bench_engine(name: str, device: str, config: EngineConfig, workload: Workloa
         train_8_over_1=_ratio(trained["many"], trained["one"]) if trained else None,
         step_8_over_1=_ratio(_sums(generated["many"], trained["many"]), _sums(generated["one"], trained["one"])) if trained else None,
         generate_over_base=_ratio(generated["bare"], generated["many"]),
-        peft_generate_over_ours=None if peft_generated is None else round(peft_generated / ours, 3),
-        peft_train_over_ours=None if peft_trained is None else round(peft_trained / ours_training, 3),
+        peft_generate_over_ours=None if peft_generated is None else _ratio(peft_generated["peft"], peft_generated["ours"]),
+        peft_train_over_ours=None if peft_trained is None else _ratio(peft_trained["peft"], peft_trained["ours"]),
         tokens_per_s=round(tokens / ours, 1),
         train_tokens_per_s=round(stats.tokens / ours_training, 1) if stats else None,
         idle_frac=round(idle, 4),
@@ -194,65 +199,65 @@ def _ratio(some: list[float], others: list[float]) -> float:
 # the other way
 
 
-def _peft(name: str, where: torch.device, config: EngineConfig, workload: Workload, rows: list[Row], learned: list[TrainRow]) -> tuple[float, float]:
-    """Seconds for the same rows, each member's by itself: `generate()` of all its rows, then one training step."""
-    try:
-        import peft
-    except ImportError as error:
-        raise ConfigError("the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft") from error
-    targets = list(config.targets) or "all-linear"
-    settings = peft.LoraConfig(r=config.rank, lora_alpha=int(config.alpha), target_modules=targets, task_type="CAUSAL_LM")
-    model: Any = peft.get_peft_model(_base(name, where).model, settings, adapter_name="0")
-    for slot in range(1, workload.members):
-        model.add_adapter(str(slot), settings)
-    generate = [_peft_round(lambda slot: _peft_generate(model, slot, rows, where), workload.members, where) for _ in range(2)]
-    optimizers = []
-    for slot in range(workload.members):
-        model.set_adapter(str(slot))
-        optimizers.append(torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=1e-6))
+class _Peft:
+    """The same work by PEFT, each member's by itself: `generate()` of all its rows, then one training step."""
 
-    def learn(rows_each: int) -> float:
-        return _peft_round(lambda slot: _peft_train(model, slot, learned, optimizers, where, rows_each), workload.members, where)
+    def __init__(self, name: str, where: torch.device, config: EngineConfig, members: int) -> None:
+        try:
+            import peft
+        except ImportError as error:
+            raise ConfigError("the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft") from error
+        targets = list(config.targets) or "all-linear"
+        settings = peft.LoraConfig(r=config.rank, lora_alpha=int(config.alpha), target_modules=targets, task_type="CAUSAL_LM")
+        self.model: Any = peft.get_peft_model(_base(name, where).model, settings, adapter_name="0")
+        for slot in range(1, members):
+            self.model.add_adapter(str(slot), settings)
+        self.where, self.members, self.rows_each = where, members, 8
+        self.optimizers = []
+        for slot in range(members):
+            self.model.set_adapter(str(slot))
+            self.optimizers.append(torch.optim.AdamW([weight for weight in self.model.parameters() if weight.requires_grad], lr=1e-6))
 
-    micro = {rows_each: learn(rows_each) for rows_each in (8, 32)}
-    best = min(micro, key=micro.__getitem__)
-    return min(generate), min(learn(best), micro[best])
+    def choose_batch(self, rows: list[TrainRow]) -> None:
+        """The size of its batches that it trains fastest with."""
+        seconds = {}
+        for self.rows_each in (8, 32):
+            seconds[self.rows_each] = _timed(lambda: self.train(rows), self.where)
+        self.rows_each = min(seconds, key=seconds.__getitem__)
 
+    def generate(self, rows: list[Row]) -> None:
+        for slot in range(self.members):
+            mine = [row for row in rows if row.slot == slot]
+            self.model.set_adapter(str(slot))
+            ids = torch.tensor([row.prompt for row in mine], device=self.where)
+            with torch.inference_mode():
+                self.model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    do_sample=True,
+                    max_new_tokens=max(row.max_tokens for row in mine),
+                    eos_token_id=None,
+                    pad_token_id=0,
+                )
 
-def _peft_round(way: Callable[[int], None], members: int, where: torch.device) -> float:
-    return sum(_timed(lambda slot=slot: way(slot), where) for slot in range(members))  # type: ignore[misc]
+    def train(self, rows: list[TrainRow]) -> None:
+        for slot in range(self.members):
+            mine = sorted((row for row in rows if row.slot == slot), key=lambda row: len(row.completion))
+            self.model.set_adapter(str(slot))
+            total = sum(len(row.completion) for row in mine)
+            for start in range(0, len(mine), self.rows_each):
+                self._learn(mine[start : start + self.rows_each], total)
+            self.optimizers[slot].step()
+            self.optimizers[slot].zero_grad(set_to_none=True)
 
-
-def _peft_generate(model: Any, slot: int, rows: list[Row], where: torch.device) -> None:
-    mine = [row for row in rows if row.slot == slot]
-    model.set_adapter(str(slot))
-    ids = torch.tensor([row.prompt for row in mine], device=where)
-    with torch.inference_mode():
-        model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=True,
-            max_new_tokens=max(row.max_tokens for row in mine),
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-
-
-def _peft_train(model: Any, slot: int, rows: list[TrainRow], optimizers: list[Any], where: torch.device, rows_each: int) -> None:
-    mine = sorted((row for row in rows if row.slot == slot), key=lambda row: len(row.completion))
-    model.set_adapter(str(slot))
-    total = sum(len(row.completion) for row in mine)
-    for start in range(0, len(mine), rows_each):
-        part = mine[start : start + rows_each]
+    def _learn(self, part: list[TrainRow], total: int) -> None:
         length = max(len(row.prompt) + len(row.completion) for row in part)
         ids = torch.zeros(len(part), length, dtype=torch.long)
         weights = torch.zeros(len(part), length)
         for number, row in enumerate(part):
             ids[number, : len(row.prompt) + len(row.completion)] = torch.tensor(row.prompt + row.completion)
             weights[number, len(row.prompt) : len(row.prompt) + len(row.completion)] = 1 / total
-        ids, weights = ids.to(where), weights.to(where)
-        logits = model(input_ids=ids).logits[:, :-1]
+        ids, weights = ids.to(self.where), weights.to(self.where)
+        logits = self.model(input_ids=ids).logits[:, :-1]
         losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none")
         (losses * weights[:, 1:].flatten()).sum().backward()
-    optimizers[slot].step()
-    optimizers[slot].zero_grad(set_to_none=True)

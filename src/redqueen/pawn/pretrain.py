@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 import torch
 from tokenizers import Tokenizer
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from redqueen.pawn.reading import Reading, Rows
 from redqueen.pawn.tokenizer import END, END_ID, PAD, PAD_ID, VOCABULARY, train_tokenizer
@@ -128,6 +131,16 @@ def architecture(settings: Pretraining) -> LlamaConfig:
     )
 
 
+def _causal(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **more: Any) -> tuple[torch.Tensor, None]:
+    """Attention to all that stands before, and no mask that says so: a compiled model would be given one, and with a mask there is no fast kernel."""
+    found = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    return found.transpose(1, 2).contiguous(), None
+
+
+ALL_ATTENTION_FUNCTIONS.register("causal", _causal)
+ALL_MASK_ATTENTION_FUNCTIONS.register("causal", lambda *args, **more: None)
+
+
 class _Learner:
     """The model and what trains it."""
 
@@ -139,6 +152,7 @@ class _Learner:
         groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda)
         self.forward: Callable[..., Any] = model
+        model.set_attn_implementation("causal")
         if self.cuda:
             # compiled before the documents begin to be made: that takes every core
             self.forward = torch.compile(model, options={"deterministic": True})
