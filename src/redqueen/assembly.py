@@ -19,6 +19,7 @@ from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import Ledger, last_step, reader
 from redqueen.loop import Tools
+from redqueen.overlap import beside
 from redqueen.records import Problem
 from redqueen.run import Run
 from redqueen.sandbox import Sandbox
@@ -134,7 +135,7 @@ class Parts:
 
     def tools(self, config: Config) -> Tools:
         pack = config.tasks.load_pack(self.base.pack)
-        tools = Tools(ModelScribe(self.engine, self.base), self.engine, self.sandbox, self.kinds, pack)
+        tools = Tools(ModelScribe(self.engine, self.base), self.engine, self.sandbox, self.kinds, pack, thread=beside(self.base.device.type))
         self.stack.callback(tools.thread.shutdown, wait=True, cancel_futures=True)
         return tools
 

@@ -6,7 +6,7 @@ Texts are verified and graded while others are still being written. Nothing that
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -46,7 +46,7 @@ class Tools:
     pack: PromptPack
     tell: Callable[[str, int, int], None] = lambda phase, done, total: None
     """Told the phase, and how many of how many are done."""
-    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "sandbox"))
+    thread: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "beside"))
     """Works for the sandbox while the engine writes."""
     timings: dict[str, tuple[float, float]] = field(default_factory=dict)
     """By stage: seconds, and of these, waiting for the sandbox."""
@@ -201,8 +201,7 @@ def _written(
 
     def receive(some: Sequence[tuple[int, Written]]) -> None:
         nonlocal count
-        for number, written in some:
-            results.add(number, (questions[number], written.text))
+        results.add((number, (questions[number], written.text)) for number, written in some)
         count += len(some)
         tools.tell(stage, count, len(asks))
 

@@ -20,6 +20,8 @@ SETTING = Setting("cruxeval-o", "own", "base", 1, 0.0, 9, ("S0", "base"))
 class Writer:
     """It answers every question rightly, until it is killed."""
 
+    device = "cuda"
+
     def __init__(self, replies: int = 1000) -> None:
         self.left = replies
         self.asked: list[Question] = []

@@ -5,13 +5,14 @@ A kill loses what was not yet graded, and no more: a second call takes up the re
 
 import json
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from redqueen.errors import DataError
 from redqueen.evaluate.suite import Item, Judges, Style, Suite
+from redqueen.overlap import beside
 from redqueen.tasks.prompts import Prompt
 
 _CHUNK = 64
@@ -69,6 +70,11 @@ Receive = Callable[[Sequence[tuple[int, Reply]]], None]
 class Respondent(Protocol):
     """Who is asked: a base, or members on one."""
 
+    @property
+    def device(self) -> str:
+        """The sort of device on which it writes."""
+        ...
+
     def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
         """All questions in one call; `receive` gets replies with the numbers of their questions, as soon as they are there."""
         ...
@@ -94,7 +100,7 @@ def attempt(
         done(len(graded))
         return graded
 
-    with ThreadPoolExecutor(1, "grading") as thread:
+    with beside(respondent.device) as thread:
         grading = _Grading(thread, grade)
         respondent.reply([_question(suite, one, setting) for one in missing], setting.temperature, grading.add)
         new = grading.results()
@@ -103,9 +109,9 @@ def attempt(
 
 
 class _Grading:
-    """Replies graded in one thread beside the writing: what has come while it was busy, it takes next. So a kill loses little."""
+    """Replies graded beside the writing: what has come while it was busy, it takes next. So a kill loses little."""
 
-    def __init__(self, thread: ThreadPoolExecutor, work: Callable[[Sequence[tuple[int, Reply]]], list[Attempted]]) -> None:
+    def __init__(self, thread: Executor, work: Callable[[Sequence[tuple[int, Reply]]], list[Attempted]]) -> None:
         self.thread, self.work = thread, work
         self.waiting: list[tuple[int, Reply]] = []
         self.sent: list[Future[list[Attempted]]] = []

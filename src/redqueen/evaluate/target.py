@@ -57,6 +57,10 @@ class Target:
         """What tells these members from others of the same names."""
         return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}" if self.chosen else ""
 
+    @property
+    def device(self) -> str:
+        return self.base.device.type
+
     def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
         asks = [Ask(question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)) for question in questions]
 

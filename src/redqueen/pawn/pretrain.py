@@ -97,7 +97,7 @@ def _repeatable() -> Iterator[None]:
     """Within: sums are added up in the same order every time. Small differences grow to points of accuracy in ten thousand steps."""
     before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before it begins
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nothing here reads what it has not written
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
