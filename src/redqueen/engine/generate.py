@@ -1,8 +1,8 @@
 """Sampling from many members at once: lanes that rows enter and leave, one token for every lane in each step.
 
-Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. There, lanes that a slot needs no more go
-to one whose rows wait (blocks.py). Rows with the same prompt enter together and share its computation. Which row enters when follows from the rows
-and the settings alone. Every few steps the host looks which rows have ended: in between nothing is asked of the device, and nothing is done row by
+Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free one. Lanes that a slot needs no more go to one
+whose rows wait (blocks.py). Rows with the same prompt share its computation. Which row enters when follows from the rows and the settings
+alone. Every few steps the host looks which rows have ended: in between nothing is asked of the device, and nothing is done row by
 row in Python. What has ended is told of while the next steps run. On a GPU the prompts that are next are read in the meantime, too: to launch a pass
 takes the host longer than the pass takes.
 """
@@ -336,6 +336,8 @@ class Generator:
         there = len(self.lane_rows) - self._free()
         if any(self.waiting.values()) or not there or there * 5 > len(self.lane_rows) * 4:
             return
+        if not self.decoders.in_blocks:
+            self.block = 0  # nothing waits for a lane any more
         used = np.flatnonzero(self.lane_rows >= 0).tolist()
         slots = self._even([self.lane_slots[lane] for lane in used])
         if len(slots) >= len(self.lane_slots):
@@ -356,7 +358,6 @@ class Generator:
         most = max(counts.values())
         if self.decoders.in_blocks:
             return _lanes(packed(counts, self.block), self.block)
-        self.block = 0  # nothing waits for a lane any more
         if most * len(counts) > max(1.2 * len(used), _FEW_LANES):
             return sorted(used)
         return _lanes(sorted(counts), most)
