@@ -8,6 +8,7 @@ import json
 import math
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -154,10 +155,21 @@ class _Learner:
         self.forward: Callable[..., Any] = model
         model.set_attn_implementation("causal")
         if self.cuda:
-            # compiled before the documents begin to be made: that takes every core
             self.forward = torch.compile(model, options={"deterministic": True})
-            self.loss(torch.zeros(settings.batch_rows, settings.row_tokens + 1, dtype=torch.long, device=model.device), (0, 0)).backward()
-            self.optimizer.zero_grad(set_to_none=True)
+            try:
+                self._try()  # compiled before the documents begin to be made: that takes every core
+            except RuntimeError as error:
+                if "deterministic" not in str(error):
+                    raise
+                warnings.warn(f"on this GPU two trainings end with different weights: {error}", stacklevel=2)
+                torch.use_deterministic_algorithms(True, warn_only=True)
+                self._try()
+
+    def _try(self) -> None:
+        """A step that changes nothing."""
+        rows = torch.zeros(self.settings.batch_rows, self.settings.row_tokens + 1, dtype=torch.long, device=self.model.device)
+        self.loss(rows, (0, 0)).backward()
+        self.optimizer.zero_grad(set_to_none=True)
 
     def learn(self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report) -> tuple[int, float]:
         """The tokens that were read, and the loss, averaged over about the last fifty batches."""
