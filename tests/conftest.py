@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from redqueen.model.base import Base
 
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, at the first product on a GPU; pre-training wants it
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests' processes share the cores already: more threads would wait for each other
 
 

@@ -91,7 +91,8 @@ def _pairings(turn: Turn) -> list[Pairing]:
 def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     """Teachers write proposals; the sandbox turns them into problems or rejections."""
     config = turns[0].world.config
-    fixed = [(turn, tools.thread.submit(_fixed, turn, tools)) for turn in turns if turn.world.config.is_fixed]
+    with _waiting(waited):  # on a CPU it is done at once
+        fixed = [(turn, tools.thread.submit(_fixed, turn, tools)) for turn in turns if turn.world.config.is_fixed]
     asked = [(turn, request) for turn in turns if not turn.world.config.is_fixed for request in _requests(turn, tools)]
     asks = []
     for turn, request in asked:
@@ -115,8 +116,9 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     for turn in turns:
         for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], turn.world.known), strict=True):
             posed.verdict = verdict
-    for turn, future in fixed:
-        turn.posed = future.result()
+    with _waiting(waited):
+        for turn, future in fixed:
+            turn.posed = future.result()
 
 
 def _requests(turn: Turn, tools: Tools) -> list[Request]:
@@ -149,7 +151,8 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     """Students attempt the problems; the sandbox grades them. Meanwhile it also looks how the new programs behave."""
     config = turns[0].world.config
     posed = [(turn, one, one.verdict) for turn in turns for one in turn.problems if isinstance(one.verdict, Problem)]
-    probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
+    with _waiting(waited):
+        probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
     asks: list[Ask] = []
     questions: list[int] = []
     for question, (turn, one, problem) in enumerate(posed):
@@ -168,8 +171,18 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         turn, one, _ = posed[question]
         student = turn.pairings[one.pairing].student
         one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=text.writing))
-    for (_, one, problem), outcome in zip(posed, probes.result(), strict=True):
+    with _waiting(waited):
+        outcomes = probes.result()
+    for (_, one, problem), outcome in zip(posed, outcomes, strict=True):
         one.behaviour = behaviour(problem, outcome)
+
+
+@contextmanager
+def _waiting(waited: list[float]) -> Iterator[None]:
+    """Within, the sandbox is waited for."""
+    started = time.monotonic()
+    yield
+    waited.append(time.monotonic() - started)
 
 
 Answer = tuple[int, str]

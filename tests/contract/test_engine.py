@@ -197,6 +197,21 @@ def test_lanes_that_change_hands_change_no_text(
     assert max(abs(a - b) for one, other in zip(found, expected, strict=True) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < 1e-5
 
 
+@pytest.mark.parametrize(("lanes", "begun"), [(48, 48), (64, 63), (75, 72), (200, 126)])
+def test_lanes_on_a_cpu_are_in_blocks_only_where_few_are_lost(lanes: int, begun: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    empty = Decoders.empty
+    monkeypatch.setattr(Decoders, "empty", lambda self, slots, *more: made.append(len(slots)) or empty(self, slots, *more))  # type: ignore[func-returns-value]
+    rows = [Row((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
+    tiny_engine(tokenizer, rows_in_flight=lanes).generate(rows, Sampling(1.0))
+    assert made[0] == begun
+
+
+def test_a_row_has_no_temperature_of_zero(tokenizer: Any) -> None:
+    with pytest.raises(ConfigError, match="own temperature is above zero"):
+        tiny_engine(tokenizer).generate([Row((5, 6), 2, temperature=0.0)], Sampling(1.0))
+
+
 @pytest.mark.parametrize("in_blocks", [False, True])
 def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(in_blocks: bool, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = Random(22)

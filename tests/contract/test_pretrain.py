@@ -51,6 +51,13 @@ def test_the_same_seed_gives_the_same_weights_on_a_gpu_too() -> None:
         assert torch.equal(weight, weights(second)[name]), name
 
 
+def test_what_makes_it_repeatable_ends_with_it(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+    memory: Any = torch.utils.deterministic
+    assert (torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory, trained[0].model.config._attn_implementation) == (
+        False, True, "sdpa"
+    )  # fmt: skip
+
+
 def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
     found, told = trained
     assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257

@@ -2,7 +2,7 @@
 
 Models repeat shared keys and values for each of their query heads, which for a single token is most of the work. Here the query heads that
 share keys stand together as if they were tokens, and nothing is copied. For longer queries it is torch's own attention, as before. On a GPU
-with Triton a decoding step also has its own kernels: a mask then says from which place to which a row looks, and is no matrix.
+with Triton sampling also has its own kernels: in a step of decoding a mask then says from which place to which a row looks, and is no matrix.
 """
 
 import sys

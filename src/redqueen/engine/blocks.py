@@ -1,6 +1,7 @@
 """Lanes in blocks of one slot each: how many a slot begins with, and who takes over a block that its slot has no more use for.
 
-On a GPU a block's slot is a number in a tensor that recorded steps read, so that it can change between two steps at no cost.
+On a GPU a block's slot is a number in a tensor that recorded steps read, so that it can change between two steps at no cost. On a CPU the weights
+of each block are copied once for as long as no block changes hands.
 """
 
 import heapq
@@ -9,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 _SMALLEST, _LARGEST = 8, 64
 _EACH = 4
-"""Blocks that a slot should have: a block changes hands only when all of its lanes are free."""
+"""Blocks that a slot should have: a block changes hands only when all of its lanes are free, or their rows have room in others."""
 
 
 def block_size(slots: int, lanes: int) -> int:

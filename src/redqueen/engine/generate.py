@@ -91,10 +91,11 @@ class Generator:
         if self.decoders.in_blocks:
             return _lanes(deal(counts, lanes, self.block), self.block)
         each = min(max(counts.values()), max(1, lanes // len(counts)))
-        if len(counts) == 1 or each == max(counts.values()) or each < 2 * self.block:  # nobody waits, or nothing can change hands
+        whole = each // self.block * self.block
+        if len(counts) == 1 or each == max(counts.values()) or whole < max(2 * self.block, 0.9 * each):  # nobody waits, or too much would be lost
             self.block = 0
             return _lanes(list(counts), each)
-        return _lanes(list(counts), each // self.block * self.block)
+        return _lanes(list(counts), whole)
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots

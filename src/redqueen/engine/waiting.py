@@ -48,6 +48,8 @@ def queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:
     for number, row in enumerate(rows):
         if not row.prompt or row.max_tokens < 1:
             raise ConfigError("a row needs a prompt of one token or more, and room for one token")
+        if row.temperature is not None and row.temperature <= 0:
+            raise ConfigError("a row's own temperature is above zero: greedy is a whole call, by its Sampling")
         groups.setdefault((row.slot, row.prompt), Group(row.slot, row.prompt, [])).rows.append(number)
     waiting: dict[int, deque[Group]] = {slot: deque() for slot in sorted({row.slot for row in rows})}
     for group in sorted(groups.values(), key=lambda group: len(group.prompt)):

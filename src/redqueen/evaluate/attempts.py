@@ -118,7 +118,7 @@ class _Grading:
 
     def add(self, some: Sequence[tuple[int, Reply]]) -> None:
         self.waiting += some
-        if not self.sent or self.sent[-1].done():
+        while self.waiting and (not self.sent or self.sent[-1].done()):
             if self.sent:
                 self.sent[-1].result()  # a full disk, a package that is not there: raised now, before more is written in vain
             self._send()

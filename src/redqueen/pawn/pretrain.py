@@ -90,21 +90,25 @@ def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, worke
         tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)
         with torch.no_grad():
             model.model.norm.weight *= settings.sharpness
+        model.set_attn_implementation("sdpa")  # the other one is for whole rows only
         return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)
 
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
     """Within: sums are added up in the same order every time. Small differences grow to points of accuracy in ten thousand steps."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS wants it said before it begins
-    torch.use_deterministic_algorithms(True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # nothing here reads what it has not written
+    memory: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory, torch.backends.cuda.cudnn_sdp_enabled()
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, at the first product on a GPU
+    torch.use_deterministic_algorithms(True)  # only to warn would leave attention's backward pass as it is
+    memory.fill_uninitialized_memory = False  # nothing here reads what it has not written
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
     finally:
-        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.use_deterministic_algorithms(before[0])
+        memory.fill_uninitialized_memory = before[1]
+        torch.backends.cuda.enable_cudnn_sdp(before[2])
 
 
 def _first(settings: Pretraining) -> LlamaForCausalLM:
@@ -138,8 +142,9 @@ def _causal(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     return found.transpose(1, 2).contiguous(), None
 
 
-ALL_ATTENTION_FUNCTIONS.register("causal", _causal)
-ALL_MASK_ATTENTION_FUNCTIONS.register("causal", lambda *args, **more: None)
+_ATTENTION = "redqueen-causal"
+ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _causal)
+ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, lambda *args, **more: None)
 
 
 class _Learner:
@@ -153,7 +158,7 @@ class _Learner:
         groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
         self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda)
         self.forward: Callable[..., Any] = model
-        model.set_attn_implementation("causal")
+        model.set_attn_implementation(_ATTENTION)
         if self.cuda:
             self.forward = torch.compile(model, options={"deterministic": True})
             try:

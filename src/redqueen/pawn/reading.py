@@ -64,6 +64,7 @@ _seed, _excluded, _thought_share, _tokenizer = 0, frozenset[str](), 1.0, None
 def _start(seed: int, excluded: frozenset[str], thought_share: float) -> None:
     global _seed, _excluded, _thought_share
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    os.nice(10)  # what trains comes first: where it lacks documents it waits, and there is time to make them
     _seed, _excluded, _thought_share = seed, excluded, thought_share
 
 
