@@ -16,7 +16,7 @@ from redqueen.match.outcome import games, rated
 from redqueen.match.schemes import match
 from redqueen.metrics.coverage import behaviour, probe
 from redqueen.metrics.step import measure
-from redqueen.overlap import Overlap, Result
+from redqueen.overlap import Overlap, Result, waiting
 from redqueen.propose import Request, requests
 from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Writing
 from redqueen.reward import solve_rate, student_reward, teacher_reward
@@ -91,7 +91,7 @@ def _pairings(turn: Turn) -> list[Pairing]:
 def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     """Teachers write proposals; the sandbox turns them into problems or rejections."""
     config = turns[0].world.config
-    with _waiting(waited):  # on a CPU it is done at once
+    with waiting(waited):  # on a CPU it is done at once
         fixed = [(turn, tools.thread.submit(_fixed, turn, tools)) for turn in turns if turn.world.config.is_fixed]
     asked = [(turn, request) for turn in turns if not turn.world.config.is_fixed for request in _requests(turn, tools)]
     asks = []
@@ -116,7 +116,7 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     for turn in turns:
         for posed, verdict in zip(turn.posed, without_duplicates([posed.verdict for posed in turn.posed], turn.world.known), strict=True):
             posed.verdict = verdict
-    with _waiting(waited):
+    with waiting(waited):
         for turn, future in fixed:
             turn.posed = future.result()
 
@@ -151,7 +151,7 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     """Students attempt the problems; the sandbox grades them. Meanwhile it also looks how the new programs behave."""
     config = turns[0].world.config
     posed = [(turn, one, one.verdict) for turn in turns for one in turn.problems if isinstance(one.verdict, Problem)]
-    with _waiting(waited):
+    with waiting(waited):
         probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
     asks: list[Ask] = []
     questions: list[int] = []
@@ -171,18 +171,10 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         turn, one, _ = posed[question]
         student = turn.pairings[one.pairing].student
         one.attempts.append(replace(attempt, author=Author(student.id, student.version), writing=text.writing))
-    with _waiting(waited):
+    with waiting(waited):
         outcomes = probes.result()
     for (_, one, problem), outcome in zip(posed, outcomes, strict=True):
         one.behaviour = behaviour(problem, outcome)
-
-
-@contextmanager
-def _waiting(waited: list[float]) -> Iterator[None]:
-    """Within, the sandbox is waited for."""
-    started = time.monotonic()
-    yield
-    waited.append(time.monotonic() - started)
 
 
 Answer = tuple[int, str]
@@ -209,7 +201,7 @@ def _written(
         known.update(zip(new, work(new), strict=True))
         return [known[answer] for answer in some]
 
-    results: Overlap[Answer, Result] = Overlap(tools.thread, once)
+    results: Overlap[Answer, Result] = Overlap(tools.thread, once, waited)
     count = 0
 
     def receive(some: Sequence[tuple[int, Written]]) -> None:
@@ -220,9 +212,7 @@ def _written(
 
     tools.tell(stage, 0, len(asks))
     written = tools.scribe.write(asks, temperature, receive)
-    found, seconds = results.results()
-    waited.append(seconds)
-    return written, found
+    return written, results.results()
 
 
 def reward(turn: Turn) -> None:

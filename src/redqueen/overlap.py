@@ -33,36 +33,37 @@ def beside(device: str) -> Executor:
     return AtOnce() if device == "cpu" else ThreadPoolExecutor(1, "beside")
 
 
-class Overlap(Generic[Item, Result]):
-    """One round of work. Add items while they come, then ask for the results."""
+@contextmanager
+def waiting(waited: list[float]) -> Iterator[None]:
+    """Within, work is waited for: the seconds are added to the list."""
+    started = time.monotonic()
+    yield
+    waited.append(time.monotonic() - started)
 
-    def __init__(self, thread: Executor, work: Callable[[list[Item]], Sequence[Result]]) -> None:
-        self.thread, self.work = thread, work
+
+class Overlap(Generic[Item, Result]):
+    """One round of work. Add items while they come, then ask for the results. What the writing and then the asking have waited goes to a list."""
+
+    def __init__(self, thread: Executor, work: Callable[[list[Item]], Sequence[Result]], waited: list[float]) -> None:
+        self.thread, self.work, self.waited = thread, work, waited
         self.waiting: deque[tuple[int, Item]] = deque()
         self.under_way: Future[None] | None = None
         self.found: dict[int, Result] = {}
-        self.waited_s = 0.0
 
     def add(self, some: Iterable[tuple[int, Item]]) -> None:
         """Items with their numbers."""
         self.waiting.extend(some)
         if self.under_way is None or (self.under_way.done() and self.under_way.exception() is None):
-            with self._waits():
+            with waiting(self.waited):
                 self.under_way = self.thread.submit(self._work)
 
-    def results(self) -> tuple[list[Result], float]:
-        """By number, from 0; and the seconds that the writing and then this have waited for them."""
-        with self._waits():
+    def results(self) -> list[Result]:
+        """By number, from 0."""
+        with waiting(self.waited):
             if self.under_way is not None:
                 self.under_way.result()
                 self.thread.submit(self._work).result()  # what has come just when it was done
-        return [self.found[number] for number in range(len(self.found))], self.waited_s
-
-    @contextmanager
-    def _waits(self) -> Iterator[None]:
-        started = time.monotonic()
-        yield
-        self.waited_s += time.monotonic() - started
+        return [self.found[number] for number in range(len(self.found))]
 
     def _work(self) -> None:
         """A slow sandbox is given few large chunks, a fast one many small ones."""

@@ -71,7 +71,9 @@ class EngineBench:
 
 
 Say = Callable[[str], None]
+_LEARNING = TrainSettings(learning_rate=1e-6)
 _PEFT_ROUNDS = 2
+"""It takes several times as long as all the rest."""
 
 
 def bench_engine(name: str, device: str, config: EngineConfig, workload: Workload, with_peft: bool, say: Say) -> EngineBench:
@@ -104,10 +106,9 @@ def bench_engine(name: str, device: str, config: EngineConfig, workload: Workloa
     if with_peft and workload.train:
         say("PEFT, one adapter at a time")
         other = _Peft(name, where, config, workload.members)
-        settings = TrainSettings(learning_rate=1e-6)
         peft_generated = _rounds(_PEFT_ROUNDS, where, ours=lambda: engine.generate(many, sampling), peft=lambda: other.generate(many))
         other.choose_batch(learned)
-        peft_trained = _rounds(_PEFT_ROUNDS, where, ours=lambda: engine.train(learned, settings), peft=lambda: other.train(learned))
+        peft_trained = _rounds(_PEFT_ROUNDS, where, ours=lambda: engine.train(learned, _LEARNING), peft=lambda: other.train(learned))
     ours = statistics.median(generated["many"])
     ours_training = statistics.median(trained["many"]) if trained else math.nan
     return EngineBench(
@@ -135,10 +136,9 @@ def _trained(
 ) -> tuple[dict[str, list[float]], TrainStats]:
     """Seconds of training on the same rows, by all members and by one."""
     by_one = [TrainRow(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned]
-    settings = TrainSettings(learning_rate=1e-6)
-    stats = engine.train(learned, settings)
+    stats = engine.train(learned, _LEARNING)
     say(f"train: {sum(len(row.completion) for row in learned)} tokens")
-    return _rounds(workload.rounds, where, many=lambda: engine.train(learned, settings), one=lambda: engine.train(by_one, settings)), stats
+    return _rounds(workload.rounds, where, many=lambda: engine.train(learned, _LEARNING), one=lambda: engine.train(by_one, _LEARNING)), stats
 
 
 def _sums(some: list[float], others: list[float]) -> list[float]:

@@ -38,6 +38,14 @@ def deal(rows: Mapping[int, int], lanes: int, size: int) -> list[int]:
     return [slot for slot, count in given.items() for _ in range(count)]
 
 
+def evenly(rows: Mapping[int, int], lanes: int) -> tuple[int, int]:
+    """As many lanes for every slot, which a CPU serves faster; and how many change hands together, 0 where nobody waits or too many would be lost."""
+    size, most = block_size(len(rows), lanes), max(rows.values())
+    each = min(most, max(1, lanes // len(rows)))
+    whole = each // size * size
+    return (each, 0) if len(rows) == 1 or each == most or whole < max(2 * size, 0.9 * each) else (whole, size)
+
+
 def packed(rows: Mapping[int, int], size: int) -> list[int]:
     """The slot of each block, so that all rows have a lane: as few blocks as go, and a power of two."""
     blocks = [slot for slot, count in rows.items() for _ in range(-(-count // size))]

@@ -9,7 +9,7 @@ takes the host longer than the pass takes.
 
 import time
 from collections import Counter, deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine import Completion, Ended, Row, Sampling
-from redqueen.engine.blocks import block_size, deal, emptiest, handed_over, packed
+from redqueen.engine.blocks import block_size, deal, emptiest, evenly, handed_over, packed
 from redqueen.engine.cache import Prompts
 from redqueen.engine.chance import draw
 from redqueen.engine.decode import Decoder, Decoders, ends
@@ -78,24 +78,19 @@ class Generator:
         self.waiting = queues(rows)
         self.slots = list(self.waiting)
         counts = {slot: sum(len(group.rows) for group in groups) for slot, groups in self.waiting.items()}
-        self.block = block_size(len(counts), lanes)
+        self.block: int
         """Lanes that change hands together; 0: none do."""
+        if decoders.in_blocks:
+            self.block = block_size(len(counts), lanes)
+            begun = _lanes(deal(counts, lanes, self.block), self.block)
+        else:
+            each, self.block = evenly(counts, lanes)
+            begun = _lanes(list(counts), each)
         self.length = lane_length(rows, self.device)
         self.window = self.length if forward.by_spans else _WINDOW_GPU if self.device.type == "cuda" else _WINDOW
         self.found: list[Completion | None] = [None] * len(rows)
         self.computed = self.lane_steps = self.row_steps = 0
-        self._use(decoders.empty(self._begun(counts, lanes), self.length, self.block))
-
-    def _begun(self, counts: Mapping[int, int], lanes: int) -> list[int]:
-        """The slot of every lane to begin with: on a GPU by how many rows each has, on a CPU as many for each, which is served faster there."""
-        if self.decoders.in_blocks:
-            return _lanes(deal(counts, lanes, self.block), self.block)
-        each = min(max(counts.values()), max(1, lanes // len(counts)))
-        whole = each // self.block * self.block
-        if len(counts) == 1 or each == max(counts.values()) or whole < max(2 * self.block, 0.9 * each):  # nobody waits, or too much would be lost
-            self.block = 0
-            return _lanes(list(counts), each)
-        return _lanes(list(counts), whole)
+        self._use(decoders.empty(begun, self.length, self.block))
 
     def _use(self, decoder: Decoder) -> None:
         self.lanes, self.lane_slots = decoder, decoder.lane_slots

@@ -1,7 +1,7 @@
 """Pre-training Pawn, from nothing or on from one that is there: documents made on every core while the model learns, each seen once.
 
 Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two trainings with the same settings see the
-same tokens in the same order, whatever the number of processes, and end with the same weights to the bit, on a GPU of the same sort too.
+same tokens in the same order, whatever the number of processes, and on a CPU end with the same weights to the bit; a GPU is asked to do so, too.
 """
 
 import json
