@@ -17,7 +17,7 @@ from redqueen.errors import ConfigError, unknown
 from redqueen.fixed import load_source, seed_drafts
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
-from redqueen.ledger.store import Ledger, last_step, reader
+from redqueen.ledger.store import Ledger, about_of, base_weights, last_step, reader
 from redqueen.loop import Tools
 from redqueen.overlap import beside
 from redqueen.records import Problem
@@ -63,24 +63,28 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
     if steps is not None and steps != config.steps:
         _check_further(folder, steps)
         arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
-        config = arms[0][1]
-        with Ledger.open(folder) as ledger:
-            changed = {"config": to_toml(config), "steps": str(steps), "ended": ""}
-            ledger.add("run", [{"name": name, "value": value} for name, value in changed.items()])
-            ledger.add(
-                "worlds",
-                [{"world": number, "arm": arm, "seed": one.seed, "config": one.model_dump_json()} for number, (arm, one) in enumerate(arms)],
-            )
-    run_parts = Parts(stack, [one for _, one in arms])
+    run_parts = Parts(stack, [one for _, one in arms], weights_of(folder))
     ledger = Ledger.open(folder)
     _note_changes(ledger.about, _about(config, run_parts.base))
-    return run_parts.run(config, _worlds(arms, run_parts), ledger)
+    if arms[0][1].steps != config.steps:
+        _go_further(ledger, arms)
+    return run_parts.run(arms[0][1], _worlds(arms, run_parts), ledger)
+
+
+def _go_further(ledger: Ledger, arms: Sequence[Arm]) -> None:
+    """From now on the run is to have more steps."""
+    config = arms[0][1]
+    changed = {"config": to_toml(config), "steps": str(config.steps), "ended": ""}
+    ledger.add("run", [{"name": name, "value": value} for name, value in changed.items()])
+    ledger.add("worlds", [{"world": number, "arm": arm, "seed": one.seed, "config": one.model_dump_json()} for number, (arm, one) in enumerate(arms)])
 
 
 def _note_changes(then: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Other versions compute the same up to the last digits, and those can decide which token is drawn."""
     before, after = ({"redqueen": about.get("version", "?"), **json.loads(about.get("machine", "{}"))} for about in (then, now))
     changed = [f"{name} {before.get(name)} is now {value}" for name, value in after.items() if before.get(name) != value]
+    if not base_weights(then):
+        note(f"the run does not say which weights '{now['base']}' had when it was made: if they have changed since, its members do not fit.")
     if changed:
         note(f"since this run began: {'; '.join(changed)}. It goes on, but its records may not be those that it would have had.")
 
@@ -109,10 +113,16 @@ def arms_of(folder: Path) -> list[Arm]:
     return [(row["arm"], Config.model_validate_json(row["config"])) for row in rows]
 
 
-class Parts:
-    """What all worlds share."""
+def weights_of(folder: Path) -> str:
+    """The fingerprint of the base that a run was made with; empty where it does not say."""
+    with closing(reader(folder)) as connection:
+        return base_weights(about_of(connection))
 
-    def __init__(self, stack: ExitStack, configs: Sequence[Config]) -> None:
+
+class Parts:
+    """What all worlds share. The base must have these weights, where they are given by their fingerprint."""
+
+    def __init__(self, stack: ExitStack, configs: Sequence[Config], weights: str = "") -> None:
         self.stack, config = stack, configs[0]
         self.kinds = config.tasks.load_kinds()
         self.sources = [load_source(one.fixed, one.tasks.kinds) if one.is_fixed else None for one in configs]
@@ -121,6 +131,7 @@ class Parts:
         from redqueen.model.base import load_base
 
         self.base = load_base(config.base, device=config.device, dtype=config.dtype)
+        self.base.check(weights)
         slots = sum(one.slots for one in configs)
         self.engine = TorchEngine(self.base, slots, config.engine, config.seed)
         note(
@@ -194,6 +205,7 @@ def _about(config: Config, base: "Base") -> dict[str, str]:
         "config": to_toml(config),
         "steps": str(config.steps),
         "base": base.name,
+        "base_weights": base.fingerprint,
         "parameters": str(base.parameters),
         "version": __version__,
         "machine": json.dumps(machine),

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from redqueen.assembly import Parts, arms_of
+from redqueen.assembly import Parts, arms_of, weights_of
 from redqueen.config import Config
 from redqueen.errors import ConfigError
 from redqueen.evolve.cross import CROSSOVERS
@@ -65,7 +65,7 @@ def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, 
         }
     )
     with ExitStack() as stack:
-        parts = Parts(stack, [config])
+        parts = Parts(stack, [config], weights_of(folder))
         tools = parts.tools(config)
         source = parts.sources[0]
         assert source is not None  # there are no teachers

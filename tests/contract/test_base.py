@@ -205,3 +205,18 @@ def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the
     base = load_base(str(folder), device="cpu")
     text = base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "<think>one more</think>2"),))))
     assert text == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"
+
+
+def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(tmp_path: Path, pawn: Base) -> None:
+    assert load_base("pawn", device="cpu", dtype="bfloat16").fingerprint == pawn.fingerprint
+    path = pawn_in(tmp_path / "other") / "model.safetensors"
+    weights = load_file(path)
+    weights["model.layers.3.mlp.up_proj.weight"] *= 1.01
+    save_file(weights, path, {"format": "pt"})
+    other = load_base(str(tmp_path / "other"), device="cpu")
+    assert other.fingerprint != pawn.fingerprint
+    pawn.check(pawn.fingerprint)
+    pawn.check("")
+    pawn.check("float16:0")  # rounded otherwise: that tells nothing
+    with pytest.raises(ConfigError, match="other weights than when the run was made"):
+        pawn.check(other.fingerprint)

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from redqueen.evaluate.chosen import choose_members
 from redqueen.evaluate.target import load_members
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import digest, reader
+from redqueen.model.base import load_base
 from redqueen.report.export_members import choose, load_adapters, newest_checkpoint, saved_members
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import tiny
@@ -171,3 +173,23 @@ def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(f
     assert rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'") == [
         ("eval/gsm8k (maths-1, base, 2 at temperature 0.8, 4 tokens)",)
     ]
+
+
+def test_members_are_not_put_on_another_base_than_theirs(folder: Path, data: Path, tmp_path: Path) -> None:
+    (kept,) = rows(folder, "SELECT value FROM run WHERE name = 'base_weights'")[0]
+    assert kept == load_base("pawn", device="cpu").fingerprint
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("UPDATE run SET value = 'bfloat16:0' WHERE name = 'base_weights'")
+    before = digest(folder)
+    with pytest.raises(ConfigError, match=r"other weights than when the run was made.*--base"):
+        run(str(folder), ["cruxeval-o"], options(data))
+    for words in (["resume", str(folder), "--steps", "3"], ["export", str(folder), "--member", "S0", "--out", str(tmp_path / "out")]):
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code != 0
+        assert "other weights than when the run was made" in str(result.output) + str(result.exception), result.output
+    assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]
+    assert digest(folder) == before
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("DELETE FROM run WHERE name = 'base_weights'")
+    with pytest.raises(ConfigError, match="those of an earlier version"):
+        run(str(folder), ["cruxeval-o"], options(data))

@@ -1,17 +1,22 @@
 """`redqueen eval` on a part of its suites: spread over kinds and tiers, printed as tables, told apart from what was malformed."""
 
+import contextlib
+import io
 import json
-from collections import Counter
+import shutil
+from collections import Counter, defaultdict
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 
+from redqueen.commands.benchmarks import BenchmarkOptions
 from redqueen.commands.evaluate import EvalOptions, run
-from redqueen.evaluate.heldout import HeldOut, attempt_items, by_kind_and_tier, spread
-from redqueen.evaluate.subject import Subject
-from redqueen.model.base import Base
+from redqueen.evaluate.heldout import HeldOut, spread
+from redqueen.model.base import PAWN
 from redqueen.pawn.heldout import load_suite, shipped_score
-from redqueen.sandbox.pool import SandboxPool
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Request
 from redqueen.tasks.prompts import Prompt, load_pack
@@ -27,14 +32,50 @@ def test_a_part_of_a_suite_has_its_share_of_every_kind_and_tier(suite: str) -> N
     assert spread(load_suite(suite), None) == spread(load_suite(suite), 9999) == load_suite(suite)
 
 
-def test_pawn_answers_in_form_and_some_of_them_right(pool: SandboxPool, pawn: Base) -> None:
-    items = [item for item in load_suite("heldout-quick") if item.tier <= 2][::4]
-    attempts = attempt_items(items, Subject(pawn, load_pack("compact")), pool)
-    assert "malformed" not in {attempt.verdict for attempt in attempts}
-    table = by_kind_and_tier(items, attempts)
-    assert sum(cell.n for row in table.values() for cell in row.values()) == len(items)
-    assert sum(cell.right for row in table.values() for cell in row.values()) >= len(items) // 2
+def quick(limit: int, *, max_tokens: int | None = None, **others: Any) -> dict[str, dict[str, Any]]:
+    """Figures of Pawn on a part of the quick suite, cell by cell."""
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        run(
+            "pawn",
+            ["heldout-quick"],
+            EvalOptions(limit=limit, max_tokens=max_tokens, device="cpu", as_json=True, benchmarks=BenchmarkOptions(**others)),
+        )
+    found = json.loads(output.getvalue())["suites"]["heldout-quick"]
+    return {f"{kind} {tier}": cell for kind, row in found.items() for tier, cell in row.items()}
+
+
+def test_pawn_answers_in_form_and_some_of_them_right() -> None:
+    cells = quick(48)
+    assert sum(cell["n"] for cell in cells.values()) == 48
+    assert not any("malformed" in cell["not_right"] for cell in cells.values())
+    easy = [cell for name, cell in cells.items() if name[-1] in "12"]
+    assert sum(cell["accuracy"] * cell["n"] for cell in easy) >= sum(cell["n"] for cell in easy) / 2
     assert 0.2 < shipped_score() < 0.8
+
+
+def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path: Path) -> None:
+    cells = quick(24, samples=3, temperature=1.0, journal=tmp_path / "attempts.jsonl")
+    assert {tuple(cell["pass_at"]) for cell in cells.values()} == {("1", "2", "3")}
+    replies = defaultdict(set)
+    for line in (tmp_path / "attempts.jsonl").read_text().splitlines():
+        attempt = json.loads(line)["attempt"]
+        replies[attempt["item"]].add(attempt["reply"])
+    assert len(replies) == 24 and max(map(len, replies.values())) == 3
+
+
+def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(tmp_path: Path) -> None:
+    shutil.copytree(PAWN, tmp_path / "other")
+    path = tmp_path / "other" / "model.safetensors"
+    weights = load_file(path)
+    weights["model.norm.weight"] *= 1.5
+    save_file(weights, path, {"format": "pt"})
+    journal, lines = tmp_path / "attempts.jsonl", []
+    for source, dtype in (("pawn", "auto"), ("pawn", "auto"), (str(tmp_path / "other"), "auto"), ("pawn", "bfloat16")):
+        with contextlib.redirect_stdout(io.StringIO()):
+            run(source, ["heldout-quick"], EvalOptions(None, "cpu", dtype, 6, 4, as_json=True, benchmarks=BenchmarkOptions(journal=journal)))  # type: ignore[arg-type]
+        lines.append(len(journal.read_text().splitlines()))
+    assert lines == [6, 6, 12, 18]
 
 
 def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> None:
@@ -46,10 +87,10 @@ def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> N
     assert HeldOut("heldout", load_pack("compact")).prompt_version == "compact-5d7013"  # what Pawn was measured with
 
 
-def test_an_answer_without_room_is_not_right_and_no_crash(pool: SandboxPool, pawn: Base) -> None:
-    items = load_suite("heldout-quick")[::50]
-    attempts = attempt_items(items, Subject(pawn, load_pack("compact")), pool, max_tokens=1)
-    assert "right" not in {attempt.verdict for attempt in attempts}
+def test_an_answer_without_room_is_not_right_and_no_crash() -> None:
+    cells = quick(12, max_tokens=1)
+    assert not any(cell["accuracy"] for cell in cells.values())
+    assert sum(cell["truncated"] for cell in cells.values()) == 12
 
 
 def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
@@ -58,7 +99,8 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [line for line in out.splitlines() if line.startswith("│")]
     assert len(rows) == 9
     assert not any("│ - " in row for row in rows)
-    assert "heldout: 24 answers (" in err
+    assert " of 24 malformed" in out
+    assert "heldout: 24 replies in" in err
 
 
 def test_the_command_counts_proposals_as_valid_unique_and_rejected(capsys: pytest.CaptureFixture[str]) -> None:

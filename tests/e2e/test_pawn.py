@@ -1,9 +1,11 @@
 """Pawn on the command line: programs to look at, a score to compare, mistakes that are answered."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from redqueen.pawn.heldout import FOLDER, shipped_score
 from redqueen.pawn.programs import INPUTS
@@ -61,6 +63,17 @@ def test_a_trained_model_is_not_replaced_by_mistake(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     done = redqueen("pawn", "train", "--out", tmp_path)
     assert (done.returncode, "--force" in done.stderr) == (2, True)
+
+
+def test_a_small_model_is_trained_by_the_command_and_loads_with_plain_transformers(tmp_path: Path) -> None:
+    small = ["--hidden", "32", "--layers", "1", "--tokens", "100000", "--workers", "2", "--device", "cpu"]
+    done = redqueen("pawn", "train", "--out", tmp_path, *small)
+    assert done.returncode == 0, done.stderr
+    assert "100 % of 0M tokens" in done.stderr
+    assert f"sha256 of its weights: {sha256((tmp_path / 'model.safetensors').read_bytes()).hexdigest()}" in done.stderr
+    model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert model.config.hidden_size == 32
+    assert tokenizer.decode(tokenizer(">>student code_o\n")["input_ids"]) == ">>student code_o\n"
 
 
 def test_suites_are_built_with_checksums(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`redqueen eval TARGET` on benchmarks, and on any suite where TARGET has members: attempts, figures, and tables of them."""
+"""`redqueen eval TARGET` on suites of questions: attempts, figures, and tables of them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,9 +11,10 @@ from rich.table import Table
 
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Journal, Setting, attempt
-from redqueen.evaluate.figures import Figures, figures, population_figures
+from redqueen.evaluate.figures import Figures, figures, figures_by_tier, of_attempts, population_figures
 from redqueen.evaluate.members import Exam
 from redqueen.evaluate.suite import Judges, Style, Suite
+from redqueen.tasks import KINDS
 from redqueen.terminal import notes, progress
 
 if TYPE_CHECKING:
@@ -55,15 +56,20 @@ def score(exams: Sequence[Exam], target: "Target", judges: Judges, options: Benc
             total = len(exam.items) * len(setting.members) * setting.samples
             done = partial(bar.advance, bar.add_task(suite.name, total=total))
             attempts = attempt(suite, exam.items, setting, target, judges, Journal(options.journal), done)
-        if target.is_population:
-            assert target.chosen is not None
-            found[suite.name] = population_figures(setting, attempts, target.chosen.populations, suite.note)
-        else:
-            found[suite.name] = figures(setting, attempts, suite.note)
+        found[suite.name] = _figures(exam, setting, attempts, target)
         said = f"{suite.name}: {total} replies in {time.monotonic() - started:.0f} s" + (f" ({suite.note})" if suite.note else "")
         notes.print(said, soft_wrap=True)
         finished(exam, setting, attempts)
     return found
+
+
+def _figures(exam: Exam, setting: Setting, attempts: Sequence[Attempted], target: "Target") -> Figures:
+    if target.is_population:
+        assert target.chosen is not None
+        return population_figures(setting, attempts, target.chosen.populations, exam.suite.note)
+    if exam.has_tiers and len(setting.members) == 1:
+        return figures_by_tier(setting, exam.items, attempts)
+    return figures(setting, attempts, exam.suite.note)
 
 
 def _setting(suite: Suite, target: "Target", options: BenchmarkOptions) -> Setting:
@@ -88,6 +94,31 @@ def table(found: dict[str, Figures], title: str) -> Table:
     return result
 
 
+def tier_table(exam: Exam, setting: Setting, attempts: Sequence[Attempted]) -> Table:
+    """A row for each tier, a column for each kind, and everything together."""
+    malformed = sum(one.reason.startswith("malformed") for one in attempts)
+    title = f"{exam.suite.name}: % right, {_drawn(setting.samples, setting.temperature)} (95 % interval); {malformed} of {len(attempts)} malformed"
+    of_item = {item.id: item for item in exam.items}
+    kinds = [kind for kind in KINDS if any(item.kind == kind for item in exam.items)]
+
+    def cell(tier: int | None, kind: str | None) -> str:
+        chosen = [one for one in attempts if tier in (None, of_item[one.item].tier) and kind in (None, of_item[one.item].kind)]
+        return _share(of_attempts(setting, chosen)) if chosen else "-"
+
+    result = Table(title=title, title_justify="left")
+    for name in ("tier", *kinds, "all"):
+        result.add_column(name, justify="right")
+    for tier in sorted({item.tier for item in exam.items}):
+        result.add_row(str(tier), *(cell(tier, kind) for kind in (*kinds, None)))
+    result.add_section()
+    result.add_row("all", *(cell(None, kind) for kind in (*kinds, None)))
+    return result
+
+
+def _drawn(samples: int, temperature: float) -> str:
+    return "greedy" if not temperature else f"{samples} at temperature {temperature:g}"
+
+
 def _share(row: dict[str, Any]) -> str:
     low, high = row["interval"]
     return f"{100 * row['accuracy']:.1f} ({100 * low:.0f}-{100 * high:.0f})"
@@ -105,8 +136,7 @@ def _against(found: dict[str, Any]) -> list[str]:
 def population_table(suite: str, row: Figures, shown: Sequence[str]) -> Table:
     """A row for the base, for each member that is shown, and for what each population does together."""
     best = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
-    drawn = "greedy" if not row["temperature"] else f"{row['samples']} at temperature {row['temperature']:g}"
-    result = Table(title=f"{suite}: {row['n']} items, {drawn}", title_justify="left")
+    result = Table(title=f"{suite}: {row['n']} items, {_drawn(row['samples'], row['temperature'])}", title_justify="left")
     for name in ["", "% right (95 %)"] + ([f"% pass@{best}"] if best else []) + ["against base (95 %)", "p", "cut off"]:
         result.add_column(name, justify="right" if name else "left")
     _add(result, "base", row["base"], best)

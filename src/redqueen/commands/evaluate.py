@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_table, score, table
+from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_table, score, table, tier_table
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.chosen import Chosen, choose_members
+from redqueen.evaluate.heldout import NAMES as HELD_OUT
 from redqueen.evaluate.heldout import HeldOut
 from redqueen.evaluate.intervals import Accuracy
 from redqueen.evaluate.kept import keep, kept_rows
@@ -36,9 +37,9 @@ from redqueen.terminal import note, notes, progress, warn_if_unsafe
 if TYPE_CHECKING:
     from redqueen.evaluate.proposals import Proposed
     from redqueen.evaluate.target import Target
-    from redqueen.model.base import Base
 
-SUITES = ("heldout", "heldout-quick", "proposals")
+PROPOSALS = "proposals"
+SUITES = (*HELD_OUT, PROPOSALS)
 """Pawn's own; the others are benchmarks."""
 _PROPOSALS_EACH = 400
 
@@ -66,28 +67,17 @@ class EvalOptions:
     benchmarks: BenchmarkOptions = field(default_factory=BenchmarkOptions)
 
 
-@dataclass(frozen=True, slots=True)
-class _Done:
-    """What came of one suite."""
-
-    said: str
-    figures: dict[str, Any]
-    table: Table
-
-
 def run(source: str, suites: list[str], options: EvalOptions) -> None:
     names = expand(suites, SUITES)
     pack = load_pack(options.pack) if options.pack else None
-    exams = [benchmark_exam(name, options.benchmarks.data, options.limit) for name in names if name in BENCHMARKS]
+    benchmarks = [benchmark_exam(name, options.benchmarks.data, options.limit) for name in names if name in BENCHMARKS]
     if options.out is not None and not options.out.parent.is_dir():
         raise ConfigError(f"--out {options.out}: there is no folder {options.out.parent}")
     chosen = choose_members(source, options.members, options.world)
     from redqueen.evaluate.target import is_adapter, load_members, load_target
 
-    own = [name for name in names if name in SUITES]
-    has_members = chosen is not None or is_adapter(source)
-    if has_members and "proposals" in own:
-        raise ConfigError("the suite 'proposals' takes a base")
+    if (chosen is not None or is_adapter(source)) and PROPOSALS in names:
+        raise ConfigError(f"the suite '{PROPOSALS}' takes a base")
     options = _with_journal(chosen, options)
     target = (
         load_members(chosen, options.base, options.device, options.dtype)
@@ -102,19 +92,18 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
         )
     pack = pack or (chosen.config.tasks.load_pack(base.pack) if chosen else load_pack(base.pack))
     warn_if_unsafe(options.unsafe)
-    if has_members:
-        held_out = [HeldOut(name, pack, options.max_tokens) for name in own]
-        exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *exams]
-    results: dict[str, Any] = {}
+    held_out = [HeldOut(name, pack, options.max_tokens) for name in names if name in HELD_OUT]
+    exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *benchmarks]
     not_kept: list[str] = []
     with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
-        for suite in own if not has_members else []:
-            results[suite] = _of_base(suite, base, pack, sandbox, options)
-        found = score(exams, target, Judges(sandbox, maths), options.benchmarks, _finished(chosen, not_kept))
-    if found and not options.as_json:
-        _show(found, target)
+        finished = _kept_in(chosen, not_kept) if chosen else partial(_of_base, as_json=options.as_json) if len(target.members) == 1 else _nothing
+        found = score(exams, target, Judges(sandbox, maths), options.benchmarks, finished)
+        if PROPOSALS in names:
+            found[PROPOSALS] = _propose(target, pack, sandbox, options)
+    if not options.as_json:
+        _show({name: row for name, row in found.items() if name not in SUITES or len(target.members) > 1}, target)
     where = {"run": str(chosen.folder), "step": chosen.step} if chosen else {}
-    _hand_over({"base": base.name, "target": target.name, **where, "suites": results | found}, _with_out(chosen, not_kept, options))
+    _hand_over({"base": base.name, "target": target.name, **where, "suites": found}, _with_out(chosen, not_kept, options))
 
 
 def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
@@ -129,17 +118,30 @@ def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
     return replace(options, benchmarks=replace(options.benchmarks, journal=folder / "attempts.jsonl"))
 
 
-def _finished(chosen: Chosen | None, not_kept: list[str]) -> Finished:
+def _kept_in(chosen: Chosen, not_kept: list[str]) -> Finished:
     """What is measured of a run goes into its ledger, suite by suite; why not, where that cannot be, into `not_kept`."""
 
     def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
-        if chosen is None:
-            return
         if why := keep(chosen, kept_rows(chosen, setting, exam.items, attempts)):
             not_kept.append(exam.suite.name)
             note(f"{exam.suite.name} is not in the ledger of the run: {why}")
 
     return finished
+
+
+def _of_base(exam: Exam, setting: Setting, attempts: list[Attempted], as_json: bool) -> None:
+    """What a base alone has of a suite in tiers is told by kind and tier."""
+    if not exam.has_tiers:
+        return
+    if exam.suite.name == "heldout-quick" and len(exam.items) == len(load_suite("heldout-quick")) and not setting.temperature:
+        right = sum(one.right for one in attempts) / len(attempts)
+        note(f"{exam.suite.name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %")
+    if not as_json:
+        Console().print(tier_table(exam, setting, attempts))
+
+
+def _nothing(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
+    pass
 
 
 def _with_out(chosen: Chosen | None, not_kept: Sequence[str], options: EvalOptions) -> EvalOptions:
@@ -152,6 +154,8 @@ def _with_out(chosen: Chosen | None, not_kept: Sequence[str], options: EvalOptio
 
 
 def _show(found: dict[str, Any], target: "Target") -> None:
+    if not found:
+        return
     if not target.is_population:
         drawn = "greedy" if not next(iter(found.values()))["temperature"] else "sampled"
         Console().print(table(found, f"{target.name}: {drawn}"))
@@ -162,15 +166,6 @@ def _show(found: dict[str, Any], target: "Target") -> None:
         Console().print(population_table(suite, row, shown))
 
 
-def _of_base(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> dict[str, Any]:
-    started = time.monotonic()
-    done = (_propose if suite == "proposals" else _solve)(suite, base, pack, sandbox, options)
-    notes.print(f"{suite}: {done.said} in {time.monotonic() - started:.0f} s", soft_wrap=True)
-    if not options.as_json:
-        Console().print(done.table)
-    return done.figures
-
-
 def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
     if options.out is not None:
         with open_output(options.out) as file:
@@ -179,55 +174,25 @@ def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
         print(json.dumps(result))  # noqa: T201
 
 
-def _solve(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> _Done:
-    from redqueen.evaluate.heldout import attempt_items, by_kind_and_tier, spread
-    from redqueen.evaluate.subject import Subject
-
-    items = spread(load_suite(suite), options.limit)
-    with progress() as bar:
-        subject = Subject(base, pack, partial(bar.advance, bar.add_task(suite, total=len(items))))
-        attempts = attempt_items(items, subject, sandbox, options.max_tokens)
-    rows = by_kind_and_tier(items, attempts)
-    said = f"{len(items)} answers ({sum(attempt.verdict == 'malformed' for attempt in attempts)} malformed)"
-    if suite == "heldout-quick" and len(items) == len(load_suite(suite)):
-        ours, shipped = _sum([cell for row in rows.values() for cell in row.values()]), shipped_score()
-        said += f", {100 * ours.value:.1f} % right where Pawn as shipped has {100 * shipped:.1f} %,"
-    figures = {kind: {str(tier): cell.as_json() for tier, cell in row.items()} for kind, row in rows.items()}
-    return _Done(said, figures, _table(suite, rows))
-
-
-def _propose(suite: str, base: "Base", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> _Done:
+def _propose(target: "Target", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> dict[str, Any]:
+    """How well a base proposes, always at temperature 1: valid, unique, and why not."""
     from redqueen.evaluate.proposals import propose_problems
     from redqueen.evaluate.subject import Subject
+    from redqueen.scribe import ModelScribe
 
+    started = time.monotonic()
     each = _PROPOSALS_EACH if options.limit is None else max(1, options.limit // 3)
     with progress() as bar:
-        subject = Subject(base, pack, partial(bar.advance, bar.add_task(suite, total=3 * each)))
+        subject = Subject(ModelScribe(target.engine, target.base), pack, partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each)))
         found = propose_problems(load_suite("heldout"), subject, sandbox, each, seed=0)
-    figures = {kind: {"valid": one.valid.as_json(), "unique": one.unique.as_json(), "rejected": one.rejected} for kind, one in found.items()}
-    return _Done(f"{3 * each} proposals", figures, _proposals_table(found))
+    notes.print(f"{PROPOSALS}: {3 * each} proposals in {time.monotonic() - started:.0f} s", soft_wrap=True)
+    if not options.as_json:
+        Console().print(_proposals_table(found))
+    return {kind: {"valid": one.valid.as_json(), "unique": one.unique.as_json(), "rejected": one.rejected} for kind, one in found.items()}
 
 
-def _table(suite: str, rows: dict[str, dict[int, Accuracy]]) -> Table:
-    tiers = sorted({tier for row in rows.values() for tier in row})
-    table = Table(title=f"{suite}: % right, greedy (95 % interval)", title_justify="left")
-    for name in ("tier", *rows, "all"):
-        table.add_column(name, justify="right")
-    for tier in tiers:
-        cells = [row[tier] for row in rows.values() if tier in row]
-        table.add_row(str(tier), *(_cell(row.get(tier)) for row in rows.values()), _cell(_sum(cells)))
-    table.add_section()
-    everything = [cell for row in rows.values() for cell in row.values()]
-    table.add_row("all", *(_cell(_sum(list(row.values()))) for row in rows.values()), _cell(_sum(everything)))
-    return table
-
-
-def _sum(cells: list[Accuracy]) -> Accuracy:
-    return Accuracy(sum(cell.right for cell in cells), sum(cell.n for cell in cells))
-
-
-def _cell(accuracy: Accuracy | None) -> str:
-    if accuracy is None or not accuracy.n:
+def _cell(accuracy: Accuracy) -> str:
+    if not accuracy.n:
         return "-"
     low, high = accuracy.interval()
     return f"{100 * accuracy.value:.1f} ({100 * low:.0f}-{100 * high:.0f})"

@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,6 +70,7 @@ def train(out: Path, device: str, settings: "Pretraining", workers: int, force: 
     notes.print(
         f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
     )
+    notes.print(f"sha256 of its weights: {sha256((out / 'model.safetensors').read_bytes()).hexdigest()}")
     notes.print(f"its scores: redqueen eval {out} --suite heldout")
 
 

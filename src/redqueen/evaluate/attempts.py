@@ -32,7 +32,7 @@ class Setting:
     members: tuple[str, ...]
     """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base. The base is the last."""
     of: str = ""
-    """The run and the step at which the members were as they are; empty: no run."""
+    """What tells these members from others of the same names: the run and the step at which they were as they are, and the weights of the base."""
 
 
 @dataclass(frozen=True, slots=True)

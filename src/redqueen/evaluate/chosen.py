@@ -8,7 +8,7 @@ from redqueen.config import Config, config_from_toml
 from redqueen.errors import ConfigError, unknown
 from redqueen.evaluate.figures import Population
 from redqueen.ledger.checkpoint import Checkpoint
-from redqueen.ledger.store import FILE, about_of, reader
+from redqueen.ledger.store import FILE, about_of, base_weights, reader
 from redqueen.report.export_members import Saved, newest_checkpoint, saved_members
 
 _GROUPS = {"students": ("student", "both"), "teachers": ("teacher", "both")}
@@ -34,6 +34,8 @@ class Chosen:
     arms: tuple[str, ...]
     """By world."""
     created: str
+    weights: str
+    """The fingerprint of the base; empty: the run does not say."""
     candidates: tuple[Candidate, ...]
 
     @property
@@ -82,7 +84,15 @@ def choose_members(target: str, wanted: Sequence[str], world: int | None) -> Cho
         if world in (None, number)
         for one in saved_members(checkpoint, number)
     ]
-    return Chosen(folder, checkpoint, config_from_toml(about["config"]), arms, about.get("created", ""), tuple(_wanted(living, wanted)))
+    return Chosen(
+        folder,
+        checkpoint,
+        config_from_toml(about["config"]),
+        arms,
+        about.get("created", ""),
+        base_weights(about),
+        tuple(_wanted(living, wanted)),
+    )
 
 
 def _place(path: Path) -> tuple[Path, tuple[str, ...]] | None:

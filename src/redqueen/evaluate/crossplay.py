@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redqueen.assembly import Parts, arms_of
+from redqueen.assembly import Parts, arms_of, weights_of
 from redqueen.config import Config
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
@@ -47,7 +47,7 @@ def crossplay(folder: Path, each: int, device: str | None, say: Callable[[str], 
         raise ConfigError(f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started")
     arms = [(arm, one if device is None else one.model_copy(update={"device": device})) for arm, one in arms_of(folder)]
     with ExitStack() as stack:
-        parts = Parts(stack, [one for _, one in arms])
+        parts = Parts(stack, [one for _, one in arms], weights_of(folder))
         posed = [_posed(folder, world, [snapshot.step for snapshot in taken], each, one) for world, (_, one) in enumerate(arms)]
         found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
         for snapshot in taken:

@@ -8,6 +8,8 @@ from typing import Any
 
 from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.intervals import Accuracy, mean_interval, paired, pass_at_k
+from redqueen.evaluate.suite import Item
+from redqueen.tasks import KINDS
 
 Figures = dict[str, Any]
 """As they stand in the JSON."""
@@ -44,6 +46,24 @@ def population_figures(setting: Setting, attempts: Sequence[Attempted], populati
     found["members"] = {name: _of_member(setting, sheets[name]) | {"against_base": paired(_shares(sheets[name]), own).as_json()} for name in members}
     found["populations"] = [_of_population(setting, one, [sheets[name] for name in one.members], sheets[base]) for one in populations]
     return found | ({"note": note} if note else {})
+
+
+def figures_by_tier(setting: Setting, items: Sequence[Item], attempts: Sequence[Attempted]) -> dict[str, dict[str, Figures]]:
+    """Of the one member there is, for each kind and tier."""
+    of_item = {item.id: item for item in items}
+    cells: dict[str, dict[str, list[Attempted]]] = {kind: defaultdict(list) for kind in KINDS}
+    for one in attempts:
+        item = of_item[one.item]
+        cells[item.kind][str(item.tier)].append(one)
+    return {kind: {tier: of_attempts(setting, cell) for tier, cell in row.items()} for kind, row in cells.items()}
+
+
+def of_attempts(setting: Setting, attempts: Sequence[Attempted]) -> Figures:
+    """Of attempts of one member, whichever they are."""
+    sheet: dict[str, list[Attempted]] = defaultdict(list)
+    for one in attempts:
+        sheet[one.item].append(one)
+    return _of_member(setting, sheet)
 
 
 Sheet = Mapping[str, Sequence[Attempted]]

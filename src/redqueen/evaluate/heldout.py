@@ -1,24 +1,18 @@
-"""Pawn's held-out suites: greedy answers, graded in the sandbox, accuracy by kind and tier; and as suites like any other."""
+"""Pawn's held-out suites, as suites like any other."""
 
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from redqueen.evaluate import suite
-from redqueen.evaluate.intervals import Accuracy
 from redqueen.evaluate.suite import RIGHT, Judges, Style, Verdict
 from redqueen.pawn.heldout import Item
 from redqueen.program.complexity import Complexity
-from redqueen.records import Attempt, Problem
-from redqueen.sandbox import Sandbox
+from redqueen.records import Problem
 from redqueen.solve import answer_prompt, grade
 from redqueen.tasks import KINDS, Malformed
 from redqueen.tasks.prompts import Prompt, PromptPack
 from redqueen.verify import VerifyConfig
-
-if TYPE_CHECKING:
-    from redqueen.evaluate.subject import Subject
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
 """Room for an answer, thought included: more than any answer by Pawn takes."""
@@ -53,7 +47,7 @@ class HeldOut:
     def grade(self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
         answers = [(item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)]
         attempts = grade(answers, dict(KINDS), self.pack, judges.sandbox, VerifyConfig())
-        return [RIGHT if one.verdict == "right" else Verdict(False, one.detail or one.verdict) for one in attempts]
+        return [RIGHT if one.verdict == "right" else Verdict(False, f"{one.verdict}: {one.detail}".removesuffix(": ")) for one in attempts]
 
     def ballot(self, item: suite.Item, reply: str, style: Style) -> str | None:
         """Outputs can be compared. Of inputs many are right, and programs are equal by what they do."""
@@ -90,21 +84,3 @@ def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
         room = min(limit - len(chosen), len(numbers))
         chosen += [numbers[place * len(numbers) // room] for place in range(room)]
     return [items[number] for number in sorted(chosen)]
-
-
-def attempt_items(items: Sequence[Item], subject: "Subject", sandbox: Sandbox, max_tokens: int | None = None) -> list[Attempt]:
-    """One greedy attempt at each item, in order."""
-    problems = [item.problem for item in items]
-    prompts = [answer_prompt(problem, KINDS[problem.kind], subject.pack) for problem in problems]
-    replies = subject.replies(prompts, [max_tokens or MAX_TOKENS[problem.kind] for problem in problems])
-    return grade(list(zip(problems, replies, strict=True)), dict(KINDS), subject.pack, sandbox, VerifyConfig())
-
-
-def by_kind_and_tier(items: Sequence[Item], attempts: Sequence[Attempt]) -> dict[str, dict[int, Accuracy]]:
-    verdicts: dict[tuple[str, int], list[bool]] = defaultdict(list)
-    for item, attempt in zip(items, attempts, strict=True):
-        verdicts[item.problem.kind, item.tier].append(attempt.verdict == "right")
-    table: dict[str, dict[int, Accuracy]] = {kind: {} for kind in KINDS}
-    for (kind, tier), right in sorted(verdicts.items()):
-        table[kind][tier] = Accuracy(sum(right), len(right))
-    return table

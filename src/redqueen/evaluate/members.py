@@ -31,6 +31,11 @@ class Exam:
     suite: Suite
     items: list[Item]
 
+    @property
+    def has_tiers(self) -> bool:
+        """Whether its figures are told by kind and tier."""
+        return self.suite.name in NAMES
+
 
 def exam_of(config: "EvaluateConfig", pack: PromptPack) -> Exam:
     """What a run is measured with. Raises where there is no such suite, or no data for it."""

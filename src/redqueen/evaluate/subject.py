@@ -1,10 +1,8 @@
-"""What is evaluated: a base, and the prompt pack it is talked to in."""
+"""Who proposes: a base, and the prompt pack it is talked to in."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from redqueen.engine.torch_engine import TorchEngine
-from redqueen.model.base import Base
 from redqueen.scribe import Ask, ModelScribe
 from redqueen.streams import seed_for
 from redqueen.tasks.prompts import Prompt, PromptPack
@@ -12,7 +10,7 @@ from redqueen.tasks.prompts import Prompt, PromptPack
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    base: Base
+    scribe: ModelScribe
     pack: PromptPack
     done: Callable[[int], None] = field(default=lambda count: None)
     """Told how many replies have come, now and then."""
@@ -22,5 +20,4 @@ class Subject:
         asks = [
             Ask(0, prompt, limit, seed_for(seed, "evaluate", number)) for number, (prompt, limit) in enumerate(zip(prompts, max_tokens, strict=True))
         ]
-        scribe = ModelScribe(TorchEngine(self.base), self.base)
-        return [written.text for written in scribe.write(asks, temperature, lambda some: self.done(len(some)))]
+        return [written.text for written in self.scribe.write(asks, temperature, lambda some: self.done(len(some)))]

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.torch_engine import TorchEngine
@@ -16,6 +16,7 @@ from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.attempts import Question, Receive
 from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.suite import Style
+from redqueen.ledger.durable import checksum
 from redqueen.model.base import Base, Dtype, load_base
 from redqueen.model.peft_io import load_adapter
 from redqueen.run import ENGINE_FILE
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _ROWS_ON_A_CPU = 32
-"""Rows side by side where nobody has set a number: memory for more could be missing."""
+"""Rows side by side where nobody has set a number: memory for more could be missing, but for a small model."""
+_KEYS_ON_A_CPU = 2 * 2**30
+"""Bytes that the keys and values of a small model's rows may take."""
 
 
 def style_of(base: Base) -> Style:
@@ -43,6 +46,8 @@ class Target:
     members: tuple[str, ...]
     chosen: Chosen | None = None
     """Where they come from, if from a run."""
+    adapter: str = ""
+    """The checksum of an adapter's weights, where it is one."""
 
     @property
     def name(self) -> str:
@@ -54,8 +59,11 @@ class Target:
 
     @property
     def of(self) -> str:
-        """What tells these members from others of the same names."""
-        return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}" if self.chosen else ""
+        """What tells these members from others of the same names, and the numbers they calculate with from others."""
+        base = f"{self.base.fingerprint} in {self.base.dtype}".replace("torch.", "")
+        if self.chosen:
+            return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}, on {base}"
+        return f"{self.adapter} on {base}" if self.adapter else base
 
     @property
     def device(self) -> str:
@@ -92,7 +100,7 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
     engine = TorchEngine(loaded, 2, EngineConfig(rank=rank, alpha=alpha, targets=tuple(targets), rows_in_flight=_rows(loaded)))
     assert engine.population is not None
     engine.write(0, load_adapter(engine.population, folder), reset_optimizer=False)  # slot 1 is as born: B is zero, so it is the base
-    return Target(loaded, engine, (folder.name, f"base of {folder.name}"))
+    return Target(loaded, engine, (folder.name, f"base of {folder.name}"), adapter=checksum(folder / "adapter_model.safetensors"))
 
 
 def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) -> Target:
@@ -102,6 +110,7 @@ def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) ->
     weights = _read_rows(chosen)
     hint = "" if base else "The run was played on that base; give another place of it with --base."
     loaded = _load(base or config.base, device, config.dtype if dtype == "auto" else dtype, hint)
+    loaded.check(chosen.weights, "Give the place of the right one with --base.")
     engine = TorchEngine(loaded, len(weights) + 1, config.engine.model_copy(update={"gradient_checkpointing": False}))
     assert engine.population is not None
     if weights.shape[1] != engine.parameters_each:
@@ -134,4 +143,10 @@ def _load(named: str, device: str, dtype: Dtype, hint: str) -> Base:
 
 
 def _rows(base: Base) -> int:
-    return EngineConfig().rows_in_flight if base.device.type == "cuda" else _ROWS_ON_A_CPU
+    most = EngineConfig().rows_in_flight
+    if base.device.type == "cuda":
+        return most
+    config: Any = base.model.config
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    token = 2 * config.num_hidden_layers * config.num_key_value_heads * head * base.dtype.itemsize
+    return max(_ROWS_ON_A_CPU, min(most, _KEYS_ON_A_CPU // int(token * config.max_position_embeddings)))

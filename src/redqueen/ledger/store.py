@@ -7,6 +7,7 @@ dicts, which become JSON text, and lone surrogates, which become their escapes.
 import contextlib
 import hashlib
 import sqlite3
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -17,7 +18,7 @@ from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
 from redqueen.ledger.tables import Table, schema_text, tables
 
-__all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "digest", "last_step", "reader", "refuse_what_is_there"]
+__all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "base_weights", "digest", "last_step", "reader", "refuse_what_is_there"]
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -174,6 +175,15 @@ def digest(folder: Path) -> str:
 def about_of(connection: sqlite3.Connection) -> dict[str, str]:
     """What the whole run was made with, by name."""
     return dict(connection.execute("SELECT name, value FROM run ORDER BY name").fetchall())
+
+
+def base_weights(about: Mapping[str, str]) -> str:
+    """The fingerprint of the base that a run was made on; empty where it does not say.
+
+    Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on another one.
+    """
+    before = "bfloat16:those of an earlier version" if tomllib.loads(about["config"])["base"] == "pawn" else ""
+    return about.get("base_weights", before)
 
 
 def last_step(connection: sqlite3.Connection) -> int:

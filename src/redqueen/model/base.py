@@ -3,6 +3,7 @@
 Covered: the Llama, Qwen2, Qwen3, Mistral, SmolLM and Gemma families. Quantised weights are expanded: they are read, not run, as such.
 """
 
+import hashlib
 import importlib.util
 import re
 from collections.abc import Iterable
@@ -27,6 +28,8 @@ Device = str
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 _LOADING_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
 """What the loaders of others make of files that are missing or bad."""
+_OF_EACH = 4096
+"""About so many numbers of each weight are in a fingerprint."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -49,6 +52,23 @@ class Base:
     @property
     def parameters(self) -> int:
         return sum(weight.numel() for weight in self.model.parameters())
+
+    @property
+    def fingerprint(self) -> str:
+        """Tells these weights from others of the same name: a hash of some numbers of each. A loader that rounds to bfloat16 does not change it."""
+        rounding = torch.float16 if self.dtype == torch.float16 else torch.bfloat16
+        some = [weight.flatten()[:: max(1, weight.numel() // _OF_EACH)].to(rounding) for weight in self.model.parameters()]
+        numbers = torch.cat(some).view(torch.int16).cpu().numpy()
+        return f"{rounding}:{hashlib.sha256(numbers.tobytes()).hexdigest()[:32]}".removeprefix("torch.")
+
+    def check(self, fingerprint: str, hint: str = "") -> None:
+        """Raises where the weights are not those of this fingerprint. Roundings that do not compare, and an empty one, tell nothing."""
+        own = self.fingerprint
+        if own.partition(":")[0] == fingerprint.partition(":")[0] and own != fingerprint:
+            raise ConfigError(
+                f"the base '{self.name}' has other weights than when the run was made ({own}, not {fingerprint}), and its members are "
+                f"adapters on those. {hint or 'Put the base back as it was; for `pawn`, install the version of redqueen that the run was made with.'}"
+            )
 
     @property
     def pack(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from redqueen.config import Config, config_from_toml
 from redqueen.errors import ConfigError, DataError, unknown
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
+from redqueen.ledger.store import base_weights
 from redqueen.run import ENGINE_FILE
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def load_adapters(about: dict[str, str], checkpoint: Checkpoint, members: Sequen
 
     config = config_from_toml(about["config"])
     base = load_base(config.base, device="cpu", dtype=_dtype(config, about))
+    base.check(base_weights(about))
     engine = config.engine
     population = Population(base, 1, engine.rank, engine.alpha, engine.targets)
     adapters = []
