@@ -46,7 +46,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, engine: TorchEngine) -> Path:
     Synthetic(steps=6, members=2).write(folder)
     config = load_config(None, [f"engine.rank={RANK}", "engine.alpha=8", "population.teachers=2", "population.students=2", "device=cpu"])
     with Ledger.open(folder) as ledger:
-        ledger.add("run", [{"name": "config", "value": to_toml(config)}])
+        about = {"config": to_toml(config), "base_weights": engine.base.fingerprint}
+        ledger.add("run", [{"name": name, "value": value} for name, value in about.items()])
     members = [
         {"id": name, "role": role, "slot": slot, "version": 6, "rating": {"mu": 25.0, "sigma": 2.0}, "born": 0, "learning_rate": None}
         for slot, (name, role) in enumerate([("T0", "teacher"), ("T1", "teacher"), ("S0", "student"), ("S1", "student")])

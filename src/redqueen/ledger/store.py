@@ -182,7 +182,7 @@ def base_weights(about: Mapping[str, str]) -> str:
 
     Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on another one.
     """
-    before = "bfloat16:those of an earlier version" if tomllib.loads(about["config"])["base"] == "pawn" else ""
+    before = "bfloat16:those of an earlier version" if tomllib.loads(about["config"]).get("base") == "pawn" else ""
     return about.get("base_weights", before)
 
 
