@@ -53,9 +53,15 @@ def _differences(console: Console, students: "Verdicts", base: list[bool], suite
     scores = {member: sum(right) for member, right in students.items()}
     best, weakest = max(scores, key=lambda name: scores[name]), min(scores, key=lambda name: scores[name])
     console.print(f"{suite}: the base has {100 * sum(base) / len(base):.1f} % of {len(base)} problems right (greedy). Against it, 95 % intervals:")
-    console.print(f"  students on average   {paired(mean_over(list(students.values())), base)}")
-    console.print(f"  weakest student, {weakest:4} {paired(students[weakest], base)}")
-    console.print(f"  best student, {best:7} {paired(students[best], base)}  (chosen on this very suite: no result by itself)")
+    on_average = paired(mean_over(list(students.values())), base)
+    lines = {
+        "students on average": on_average,
+        f"weakest student, {weakest}": paired(students[weakest], base),
+        f"best student, {best}": paired(students[best], base),
+    }
+    width = max(map(len, lines))
+    for (name, found), why in zip(lines.items(), ("", "", "  (chosen on this very suite: no result by itself)"), strict=True):
+        console.print(f"  {name:{width}} {found}{why}")
 
 
 def _many_worlds(console: Console, run: Run, verdicts: "dict[int, Verdicts]") -> None:
