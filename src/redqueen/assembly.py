@@ -55,15 +55,15 @@ def assemble(stack: ExitStack, arms: Sequence[Arm], place: Callable[[], Path]) -
     return run_parts.run(arms[0][1], worlds, ledger)
 
 
-def reassemble(stack: ExitStack, folder: Path, steps: int | None) -> Run:
-    """A run that is there, to be restored from its checkpoint; with `steps`, to go further than it was to go."""
+def reassemble(stack: ExitStack, folder: Path, steps: int | None, base: str | None = None) -> Run:
+    """A run that is there, to be restored from its checkpoint; with `steps`, to go further than it was to go; `base`: where its base is now."""
     arms = arms_of(folder)
     config = arms[0][1]
     _check_measured(config)
     if steps is not None and steps != config.steps:
         _check_further(folder, steps)
         arms = [(arm, one.model_copy(update={"steps": steps})) for arm, one in arms]
-    run_parts = Parts(stack, [one for _, one in arms], weights_of(folder))
+    run_parts = Parts(stack, [one for _, one in arms], weights_of(folder), base)
     ledger = Ledger.open(folder)
     _note_changes(ledger.about, _about(config, run_parts.base))
     if arms[0][1].steps != config.steps:
@@ -120,9 +120,9 @@ def weights_of(folder: Path) -> str:
 
 
 class Parts:
-    """What all worlds share. The base must have these weights, where they are given by their fingerprint."""
+    """What all worlds share. Of a run that is there: `weights`, the fingerprint that its base must have, and `base`, where that has moved to."""
 
-    def __init__(self, stack: ExitStack, configs: Sequence[Config], weights: str = "") -> None:
+    def __init__(self, stack: ExitStack, configs: Sequence[Config], weights: str = "", base: str | None = None) -> None:
         self.stack, config = stack, configs[0]
         self.kinds = config.tasks.load_kinds()
         self.sources = [load_source(one.fixed, one.tasks.kinds) if one.is_fixed else None for one in configs]
@@ -130,7 +130,7 @@ class Parts:
         from redqueen.engine.torch_engine import TorchEngine
         from redqueen.model.base import load_base
 
-        self.base = load_base(config.base, device=config.device, dtype=config.dtype)
+        self.base = load_base(base or config.base, device=config.device, dtype=config.dtype)
         self.base.check(weights)
         slots = sum(one.slots for one in configs)
         self.engine = TorchEngine(self.base, slots, config.engine, config.seed)

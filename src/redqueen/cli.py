@@ -33,6 +33,7 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", metavar="FILE", hel
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="One setting, such as verify.cpu_s=2; may be repeated.")]
 Device = Annotated[str, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")]
 _RECIPES = ", ".join(sorted(path.stem for path in (Path(__file__).parent / "recipes").glob("*.toml") if not path.stem.startswith("study-")))
+BaseNow = Annotated[str | None, typer.Option("--base", help="Where the run's base is now, if it has moved: a folder, a .gguf file, a name.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -100,11 +101,12 @@ def study(
 def resume(
     folder: Annotated[Path, typer.Argument(help="Folder of a run.")],
     steps: Annotated[int | None, typer.Option(min=1, help="Go on to this step, further than the run was to go.")] = None,
+    base: BaseNow = None,
 ) -> None:
     """Go on with a run that was stopped or killed, from where it was."""
     from redqueen.commands.run import resume
 
-    resume(folder, steps)
+    resume(folder, steps, base)
 
 
 @app.command()
@@ -120,12 +122,13 @@ def crossplay(
     folder: Annotated[Path, typer.Argument(help="Folder of a run that was played with ledger.snapshot_every.")],
     each: Annotated[int, typer.Option(min=1, help="Most problems of one time.")] = 100,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:1; by default the run's.")] = None,
+    base: BaseNow = None,
     as_json: Json = False,
 ) -> None:
     """Students of one time on problems of another: do later ones solve what earlier teachers posed, or does the race go in circles?"""
     from redqueen.commands.crossplay import run
 
-    run(folder, each, device, as_json)
+    run(folder, each, device, base, as_json)
 
 
 @app.command()
@@ -151,12 +154,13 @@ def retention(
     seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 3,
     updates: Annotated[int, typer.Option(min=3, help="Updates in which a child has to be back.")] = 20,
     problems: Annotated[int, typer.Option(min=1, help="Fixed problems for everybody in an update.")] = 16,
+    base: BaseNow = None,
     as_json: Json = False,
 ) -> None:
     """Which operators make children that return to their parents' level, beside a copy and a plain mean."""
     from redqueen.commands.retention import run
 
-    run(folder, operators or [], seeds, updates, problems, as_json)
+    run(folder, operators or [], seeds, updates, problems, base, as_json)
 
 
 @app.command()
@@ -169,11 +173,12 @@ def export(
     problems: Annotated[bool, typer.Option("--problems", help="The curriculum with verified answers and difficulty, as a data set.")] = False,
     world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
     form: Annotated[Literal["jsonl", "parquet"], typer.Option("--format", help="Of the problems; parquet needs the extra of that name.")] = "jsonl",
+    base: BaseNow = None,
 ) -> None:
     """Take a member, the students' average, or the problems out of a run, for other tools to use."""
     from redqueen.commands.export import Wanted, run
 
-    run(folder, out, Wanted(member, soup, merged, problems, world, form))
+    run(folder, out, Wanted(member, soup, merged, problems, world, form, base))
 
 
 @app.command()

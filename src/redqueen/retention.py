@@ -52,9 +52,11 @@ class Retained:
         return all(count is not None for count in self.updates)
 
 
-def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, problems: int, say: Callable[[int, int], None]) -> list[Retained]:
+def retention(
+    folder: Path, operators: Sequence[str], seeds: int, updates: int, problems: int, base: str | None, say: Callable[[int, int], None]
+) -> list[Retained]:
     """Parents are the two best students of a run, as they are in its newest checkpoint."""
-    config, parents = _parents(folder)
+    config, parents = _parents(folder, base)
     children = [(name, seed) for name in operators for seed in range(seeds)]
     config = config.model_copy(
         update={
@@ -65,7 +67,7 @@ def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, 
         }
     )
     with ExitStack() as stack:
-        parts = Parts(stack, [config], weights_of(folder))
+        parts = Parts(stack, [config], weights_of(folder), base)
         tools = parts.tools(config)
         source = parts.sources[0]
         assert source is not None  # there are no teachers
@@ -82,7 +84,7 @@ def retention(folder: Path, operators: Sequence[str], seeds: int, updates: int, 
     return [_retained(name, [number + 2 for number, (one, _) in enumerate(children) if one == name], levels) for name in operators]
 
 
-def _parents(folder: Path) -> tuple[Config, "list[Adapter]"]:
+def _parents(folder: Path, base: str | None) -> tuple[Config, "list[Adapter]"]:
     """The run's settings, and the weights of its two best students, the better one first."""
     with closing(reader(folder)) as connection:
         about = about_of(connection)
@@ -91,7 +93,7 @@ def _parents(folder: Path) -> tuple[Config, "list[Adapter]"]:
     best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:2]
     if len(best) < 2:
         raise ConfigError(f"{folder} has one student, and a crossover needs two")
-    return arms_of(folder)[0][1], load_adapters(about, found, best)[1]
+    return arms_of(folder)[0][1], load_adapters(about, found, best, base)[1]
 
 
 def _child(name: str, parents: "Sequence[Adapter]", seed: int) -> "Adapter":

@@ -13,7 +13,11 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from redqueen.engine import Row, Sampling
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError
+from redqueen.evaluate.target import load_target
 from redqueen.model.base import FAMILIES, PAWN, Base, load_base
+from redqueen.model.fingerprint import of_file
+from redqueen.model.peft_io import save_adapter, weights_under
+from redqueen.model.population import Population
 from redqueen.tasks.prompts import Prompt
 
 PROMPT = Prompt(">>student code_o\n>>program\ndef f(n):\n    return n + 3\n>>input\n4\n>>answer\n")
@@ -207,16 +211,39 @@ def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the
     assert text == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"
 
 
-def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(tmp_path: Path, pawn: Base) -> None:
-    assert load_base("pawn", device="cpu", dtype="bfloat16").fingerprint == pawn.fingerprint
-    path = pawn_in(tmp_path / "other") / "model.safetensors"
+def other_pawn(folder: Path) -> Path:
+    path = pawn_in(folder) / "model.safetensors"
     weights = load_file(path)
     weights["model.layers.3.mlp.up_proj.weight"] *= 1.01
     save_file(weights, path, {"format": "pt"})
-    other = load_base(str(tmp_path / "other"), device="cpu")
+    return folder
+
+
+def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(tmp_path: Path, pawn: Base) -> None:
+    assert load_base("pawn", device="cpu", dtype="bfloat16").fingerprint == pawn.fingerprint
+    other = load_base(str(other_pawn(tmp_path / "other")), device="cpu")
     assert other.fingerprint != pawn.fingerprint
     pawn.check(pawn.fingerprint)
     pawn.check("")
     pawn.check("float16:0")  # rounded otherwise: that tells nothing
-    with pytest.raises(ConfigError, match="other weights than when the run was made"):
+    with pytest.raises(ConfigError, match="other weights than when the members were made"):
         pawn.check(other.fingerprint)
+
+
+def test_a_file_of_packed_weights_is_known_by_its_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "model.gguf"
+    path.write_bytes(bytes(range(256)) * 4096)
+    first = of_file(path)
+    assert first.startswith("file:") and first == of_file(path)
+    path.write_bytes(bytes(range(256)) * 4095 + bytes(256))
+    assert of_file(path) != first
+    path.write_bytes(b"short")
+    assert of_file(path) != first
+
+
+def test_an_adapter_knows_the_base_it_was_made_on(tmp_path: Path, pawn: Base) -> None:
+    save_adapter(Population(pawn, 1, 4, 8.0), 0, tmp_path / "adapter")
+    assert weights_under(tmp_path / "adapter") == pawn.fingerprint
+    load_target(str(tmp_path / "adapter"), "pawn", "cpu", "bfloat16")
+    with pytest.raises(ConfigError, match="other weights than when the members were made"):
+        load_target(str(tmp_path / "adapter"), str(other_pawn(tmp_path / "other")), "cpu", "auto")

@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from redqueen.evaluate.chosen import choose_members
 from redqueen.evaluate.target import load_members
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import digest, reader
-from redqueen.model.base import load_base
+from redqueen.model.base import PAWN, load_base
 from redqueen.report.export_members import choose, load_adapters, newest_checkpoint, saved_members
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import tiny
@@ -92,7 +93,7 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     assert all("against_base" in member for member in row["members"].values())
     assert found["suites"]["heldout-quick"]["populations"][0]["majority_vote"]["n"] == 1  # one of three is about an output
     kept = rows(folder, "SELECT suite, count(*), min(kind), count(DISTINCT subject) FROM evals WHERE suite LIKE 'eval/%' GROUP BY suite")
-    assert kept[0] == ("eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens)", 15, "cruxeval-o-3", 5)
+    assert kept[0] == ("eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, float32)", 15, "cruxeval-o-3", 5)
     assert kept[1][0].startswith("eval/heldout-quick (compact-") and kept[1][1:] == (15, "code_f", 5)
     assert digest(folder) == before
     run(str(folder), ["cruxeval-o"], options(data))  # what was asked once is not asked again
@@ -171,25 +172,41 @@ def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(f
     assert shown[0] == "base" and shown[3:] == ["mean of 2 members", "majority vote", "best of members", "best of 2 tries of the base"]
     assert "gsm8k: 2 items, 2 at temperature 0.8" in result.output and "% pass@2" in result.output
     assert rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'") == [
-        ("eval/gsm8k (maths-1, base, 2 at temperature 0.8, 4 tokens)",)
+        ("eval/gsm8k (maths-1, base, 2 at temperature 0.8, 4 tokens, float32)",)
     ]
 
 
-def test_members_are_not_put_on_another_base_than_theirs(folder: Path, data: Path, tmp_path: Path) -> None:
-    (kept,) = rows(folder, "SELECT value FROM run WHERE name = 'base_weights'")[0]
-    assert kept == load_base("pawn", device="cpu").fingerprint
-    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
-        connection.execute("UPDATE run SET value = 'bfloat16:0' WHERE name = 'base_weights'")
-    before = digest(folder)
-    with pytest.raises(ConfigError, match=r"other weights than when the run was made.*--base"):
-        run(str(folder), ["cruxeval-o"], options(data))
-    for words in (["resume", str(folder), "--steps", "3"], ["export", str(folder), "--member", "S0", "--out", str(tmp_path / "out")]):
-        result = CliRunner().invoke(app, words)
-        assert result.exit_code != 0
-        assert "other weights than when the run was made" in str(result.output) + str(result.exception), result.output
-    assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]
-    assert digest(folder) == before
+def remember(folder: Path, weights: str | None) -> None:
+    """Let the run say that its base had these weights; None: let it say nothing."""
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM run WHERE name = 'base_weights'")
-    with pytest.raises(ConfigError, match="those of an earlier version"):
-        run(str(folder), ["cruxeval-o"], options(data))
+        if weights is not None:
+            connection.execute("INSERT INTO run VALUES ('base_weights', ?)", (weights,))
+
+
+def test_members_are_not_put_on_another_base_than_theirs(folder: Path, data: Path, tmp_path: Path) -> None:
+    assert rows(folder, "SELECT value FROM run WHERE name = 'base_weights'") == [(load_base("pawn", device="cpu").fingerprint,)]
+    before = digest(folder)
+    for weights in ("bfloat16:0", None):  # a run on Pawn that says nothing was made on an earlier one
+        remember(folder, weights)
+        with pytest.raises(ConfigError, match="other weights than when the members were made"):
+            run(str(folder), ["cruxeval-o"], options(data))
+        out = str(tmp_path / "out")
+        for words in (["resume", "--steps", "3"], ["export", "--member", "S0", "--out", out], ["retention"]):
+            result = CliRunner().invoke(app, [words[0], str(folder), *words[1:]])
+            assert result.exit_code != 0
+            assert "other weights than when the members were made" in str(result.exception), (words, result.output)
+    assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]
+    assert digest(folder) == before
+
+
+def test_a_base_that_has_moved_is_found_again_and_known_by_its_weights(folder: Path, data: Path, tmp_path: Path) -> None:
+    moved = str(shutil.copytree(PAWN, tmp_path / "moved"))
+    run(str(folder), ["cruxeval-o"], replace(options(data), base=moved, dtype="bfloat16"))
+    before = digest(folder)
+    result = CliRunner().invoke(app, ["resume", str(folder), "--base", moved])
+    assert result.exit_code == 0, result.output
+    assert digest(folder) == before  # all steps were played
+    assert CliRunner().invoke(app, ["export", str(folder), "--member", "S0", "--base", moved, "--out", str(tmp_path / "out")]).exit_code == 0
+    names = [name for (name,) in rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'")]
+    assert names == ["eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, bfloat16)"]

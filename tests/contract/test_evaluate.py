@@ -41,7 +41,9 @@ def quick(limit: int, *, max_tokens: int | None = None, **others: Any) -> dict[s
             ["heldout-quick"],
             EvalOptions(limit=limit, max_tokens=max_tokens, device="cpu", as_json=True, benchmarks=BenchmarkOptions(**others)),
         )
-    found = json.loads(output.getvalue())["suites"]["heldout-quick"]
+    result = json.loads(output.getvalue())
+    assert result["asked"]["heldout-quick"]["samples"] == others.get("samples", 1)
+    found = result["suites"]["heldout-quick"]
     return {f"{kind} {tier}": cell for kind, row in found.items() for tier, cell in row.items()}
 
 
@@ -57,6 +59,7 @@ def test_pawn_answers_in_form_and_some_of_them_right() -> None:
 def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path: Path) -> None:
     cells = quick(24, samples=3, temperature=1.0, journal=tmp_path / "attempts.jsonl")
     assert {tuple(cell["pass_at"]) for cell in cells.values()} == {("1", "2", "3")}
+    assert all(cell["interval"][0] < cell["interval"][1] for cell in cells.values())  # one item in each: nearly nothing is known
     replies = defaultdict(set)
     for line in (tmp_path / "attempts.jsonl").read_text().splitlines():
         attempt = json.loads(line)["attempt"]

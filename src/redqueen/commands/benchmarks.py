@@ -78,7 +78,8 @@ def _setting(suite: Suite, target: "Target", options: BenchmarkOptions) -> Setti
     temperature = options.temperature if options.temperature is not None else 0.0 if options.samples == 1 else 0.8
     style = options.style or style_of(target.base)
     max_tokens = options.max_tokens or suite.max_tokens
-    return Setting(suite.name, suite.prompt_version, style, options.samples, temperature, max_tokens, target.members, target.of)
+    dtype = str(target.base.dtype).removeprefix("torch.")
+    return Setting(suite.name, suite.prompt_version, style, options.samples, temperature, max_tokens, target.members, dtype, target.of)
 
 
 def table(found: dict[str, Figures], title: str) -> Table:
@@ -98,6 +99,8 @@ def tier_table(exam: Exam, setting: Setting, attempts: Sequence[Attempted]) -> T
     """A row for each tier, a column for each kind, and everything together."""
     malformed = sum(one.reason.startswith("malformed") for one in attempts)
     title = f"{exam.suite.name}: % right, {_drawn(setting.samples, setting.temperature)} (95 % interval); {malformed} of {len(attempts)} malformed"
+    if setting.samples > 1:
+        title += f"; pass@{setting.samples} {100 * of_attempts(setting, attempts)['pass_at'][str(setting.samples)]:.1f} %"
     of_item = {item.id: item for item in exam.items}
     kinds = [kind for kind in KINDS if any(item.kind == kind for item in exam.items)]
 

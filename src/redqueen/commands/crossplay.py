@@ -13,9 +13,9 @@ from redqueen.ledger.store import Ledger
 from redqueen.terminal import note
 
 
-def run(folder: Path, each: int, device: str | None, as_json: bool) -> None:
+def run(folder: Path, each: int, device: str | None, base: str | None, as_json: bool) -> None:
     with RunLock(folder), Ledger.open(folder) as ledger:
-        found = crossplay(folder, each, device, note)
+        found = crossplay(folder, each, device, base, note)
         for world in found:
             ledger.add("evals", world.rows)
     if as_json:

@@ -18,6 +18,7 @@ from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.chosen import Chosen, choose_members
+from redqueen.evaluate.figures import asked
 from redqueen.evaluate.heldout import NAMES as HELD_OUT
 from redqueen.evaluate.heldout import HeldOut
 from redqueen.evaluate.intervals import Accuracy
@@ -95,14 +96,15 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
     held_out = [HeldOut(name, pack, options.max_tokens) for name in names if name in HELD_OUT]
     exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *benchmarks]
     not_kept: list[str] = []
+    how: dict[str, Any] = {}
     with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
-        finished = _kept_in(chosen, not_kept) if chosen else partial(_of_base, as_json=options.as_json) if len(target.members) == 1 else _nothing
+        finished = _kept_in(chosen, not_kept) if chosen else _of_base(how, options.as_json) if len(target.members) == 1 else _nothing
         found = score(exams, target, Judges(sandbox, maths), options.benchmarks, finished)
         if PROPOSALS in names:
             found[PROPOSALS] = _propose(target, pack, sandbox, options)
     if not options.as_json:
         _show({name: row for name, row in found.items() if name not in SUITES or len(target.members) > 1}, target)
-    where = {"run": str(chosen.folder), "step": chosen.step} if chosen else {}
+    where: dict[str, Any] = {"run": str(chosen.folder), "step": chosen.step} if chosen else {"asked": how} if how else {}
     _hand_over({"base": base.name, "target": target.name, **where, "suites": found}, _with_out(chosen, not_kept, options))
 
 
@@ -129,15 +131,20 @@ def _kept_in(chosen: Chosen, not_kept: list[str]) -> Finished:
     return finished
 
 
-def _of_base(exam: Exam, setting: Setting, attempts: list[Attempted], as_json: bool) -> None:
-    """What a base alone has of a suite in tiers is told by kind and tier."""
-    if not exam.has_tiers:
-        return
-    if exam.suite.name == "heldout-quick" and len(exam.items) == len(load_suite("heldout-quick")) and not setting.temperature:
-        right = sum(one.right for one in attempts) / len(attempts)
-        note(f"{exam.suite.name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %")
-    if not as_json:
-        Console().print(tier_table(exam, setting, attempts))
+def _of_base(how: dict[str, Any], as_json: bool) -> Finished:
+    """What a base alone has of a suite in tiers is told by kind and tier; how it was asked goes into `how`."""
+
+    def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
+        if not exam.has_tiers:
+            return
+        how[exam.suite.name] = asked(setting)
+        if exam.suite.name == "heldout-quick" and len(exam.items) == len(load_suite("heldout-quick")) and not setting.temperature:
+            right = sum(one.right for one in attempts) / len(attempts)
+            note(f"{exam.suite.name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %")
+        if not as_json:
+            Console().print(tier_table(exam, setting, attempts))
+
+    return finished
 
 
 def _nothing(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:

@@ -26,6 +26,8 @@ class Wanted:
     problems: bool
     world: int | None
     form: Format
+    base: str | None = None
+    """Where the run's base is now; None: where it was."""
 
 
 def run(folder: Path, out: Path, wanted: Wanted) -> None:
@@ -69,7 +71,7 @@ def _members(side: Side, out: Path, wanted: Wanted) -> None:
     chosen = [one for one in living if one.role != "teacher"] if wanted.soup else [choose(living, wanted.member or "")]
     if not chosen:
         raise ConfigError(unknown("role with members", "student", {one.role for one in living}))
-    population, adapters = load_adapters(side.about, checkpoint, chosen)
+    population, adapters = load_adapters(side.about, checkpoint, chosen, wanted.base)
     adapter = soup(adapters) if wanted.soup else adapters[0]
     name = "soup" if wanted.soup else chosen[0].member
     if wanted.merged:

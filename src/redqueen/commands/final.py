@@ -2,6 +2,7 @@
 
 import statistics
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,15 +54,14 @@ def _differences(console: Console, students: "Verdicts", base: list[bool], suite
     scores = {member: sum(right) for member, right in students.items()}
     best, weakest = max(scores, key=lambda name: scores[name]), min(scores, key=lambda name: scores[name])
     console.print(f"{suite}: the base has {100 * sum(base) / len(base):.1f} % of {len(base)} problems right (greedy). Against it, 95 % intervals:")
-    on_average = paired(mean_over(list(students.values())), base)
-    lines = {
-        "students on average": on_average,
-        f"weakest student, {weakest}": paired(students[weakest], base),
-        f"best student, {best}": paired(students[best], base),
-    }
-    width = max(map(len, lines))
-    for (name, found), why in zip(lines.items(), ("", "", "  (chosen on this very suite: no result by itself)"), strict=True):
-        console.print(f"  {name:{width}} {found}{why}")
+    lines: list[tuple[str, Sequence[float], str]] = [
+        ("students on average", mean_over(list(students.values())), ""),
+        (f"weakest student, {weakest}", students[weakest], ""),
+        (f"best student, {best}", students[best], "  (chosen on this very suite: no result by itself)"),
+    ]
+    width = max(len(name) for name, _, _ in lines)
+    for name, right, warning in lines:
+        console.print(f"  {name:{width}} {paired(right, base)}{warning}")
 
 
 def _many_worlds(console: Console, run: Run, verdicts: "dict[int, Verdicts]") -> None:

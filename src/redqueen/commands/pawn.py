@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from redqueen.errors import ConfigError, DataError
 from redqueen.pawn.programs import Program, draw_program
 from redqueen.streams import stream
-from redqueen.terminal import notes, progress
+from redqueen.terminal import note, notes, progress
 
 if TYPE_CHECKING:
     from redqueen.pawn.pretrain import Pretraining
@@ -70,7 +70,7 @@ def train(out: Path, device: str, settings: "Pretraining", workers: int, force: 
     notes.print(
         f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
     )
-    notes.print(f"sha256 of its weights: {sha256((out / 'model.safetensors').read_bytes()).hexdigest()}")
+    note(f"sha256 of its weights: {sha256((out / 'model.safetensors').read_bytes()).hexdigest()}")
     notes.print(f"its scores: redqueen eval {out} --suite heldout")
 
 

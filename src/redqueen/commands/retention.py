@@ -14,7 +14,7 @@ from redqueen.retention import CONTROLS, Retained, retention
 from redqueen.terminal import progress
 
 
-def run(folder: Path, operators: list[str], seeds: int, updates: int, problems: int, as_json: bool) -> None:
+def run(folder: Path, operators: list[str], seeds: int, updates: int, problems: int, base: str | None, as_json: bool) -> None:
     known = [*MUTATIONS, *CROSSOVERS]
     for name in operators:
         if name not in known:
@@ -22,7 +22,7 @@ def run(folder: Path, operators: list[str], seeds: int, updates: int, problems: 
     chosen = [*CONTROLS, *(name for name in operators or known if name not in CONTROLS)]
     with progress() as bar:
         task = bar.add_task("updates", total=updates)
-        found = retention(folder, chosen, seeds, updates, problems, lambda done, total: bar.update(task, completed=done))
+        found = retention(folder, chosen, seeds, updates, problems, base, lambda done, total: bar.update(task, completed=done))
     if as_json:
         print(json.dumps([{**asdict(one), "passes": one.passes} for one in found]))  # noqa: T201
     else:

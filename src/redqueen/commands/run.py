@@ -35,13 +35,13 @@ def start(arms: Sequence[Arm], name: str, out: Path | None, root: Path) -> None:
         _go(run, run.ledger.folder)
 
 
-def resume(folder: Path, steps: int | None) -> None:
+def resume(folder: Path, steps: int | None, base: str | None) -> None:
     """Go on with a run, from its newest checkpoint; with `steps`, further than it was to go."""
     if not (folder / "run.sqlite").exists():
         raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
     with ExitStack() as stack:
         stack.enter_context(RunLock(folder))
-        run = reassemble(stack, folder, steps)
+        run = reassemble(stack, folder, steps, base)
         run.restore()
         note(f"going on after step {run.step} of {run.config.steps}")
         _go(run, folder)

@@ -31,6 +31,7 @@ class Setting:
     max_tokens: int
     members: tuple[str, ...]
     """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base. The base is the last."""
+    dtype: str = "float32"
     of: str = ""
     """What tells these members from others of the same names: the run and the step at which they were as they are, and the weights of the base."""
 

@@ -40,14 +40,14 @@ class Crossplay:
     """For the table `evals` of the ledger."""
 
 
-def crossplay(folder: Path, each: int, device: str | None, say: Callable[[str], None]) -> list[Crossplay]:
+def crossplay(folder: Path, each: int, device: str | None, base: str | None, say: Callable[[str], None]) -> list[Crossplay]:
     """All worlds of a run. `each`: most problems of one time. Every student has one attempt at each, at the run's temperature."""
     taken = snapshots(folder)
     if len(taken) < 2:
         raise ConfigError(f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started")
     arms = [(arm, one if device is None else one.model_copy(update={"device": device})) for arm, one in arms_of(folder)]
     with ExitStack() as stack:
-        parts = Parts(stack, [one for _, one in arms], weights_of(folder))
+        parts = Parts(stack, [one for _, one in arms], weights_of(folder), base)
         posed = [_posed(folder, world, [snapshot.step for snapshot in taken], each, one) for world, (_, one) in enumerate(arms)]
         found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
         for snapshot in taken:

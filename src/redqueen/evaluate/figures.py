@@ -30,7 +30,7 @@ def figures(setting: Setting, attempts: Sequence[Attempted], note: str) -> Figur
     """Of the first member, and beside it those of the base where that is another."""
     sheets = _sheets(setting, attempts)
     first, *others = setting.members
-    found = _of_member(setting, sheets[first]) | _asked(setting)
+    found = _of_member(setting, sheets[first]) | asked(setting)
     for base in others:
         found["base"] = _of_member(setting, sheets[base])
         found["against_base"] = paired(_shares(sheets[first]), _shares(sheets[base])).as_json()
@@ -42,7 +42,7 @@ def population_figures(setting: Setting, attempts: Sequence[Attempted], populati
     sheets = _sheets(setting, attempts)
     *members, base = setting.members
     own = _shares(sheets[base])
-    found: Figures = {"n": len(own)} | _asked(setting) | {"base": _of_member(setting, sheets[base])}
+    found: Figures = {"n": len(own)} | asked(setting) | {"base": _of_member(setting, sheets[base])}
     found["members"] = {name: _of_member(setting, sheets[name]) | {"against_base": paired(_shares(sheets[name]), own).as_json()} for name in members}
     found["populations"] = [_of_population(setting, one, [sheets[name] for name in one.members], sheets[base]) for one in populations]
     return found | ({"note": note} if note else {})
@@ -77,7 +77,8 @@ def _sheets(setting: Setting, attempts: Sequence[Attempted]) -> dict[str, Sheet]
     return {name: dict(sheet) for name, sheet in sheets.items()}
 
 
-def _asked(setting: Setting) -> Figures:
+def asked(setting: Setting) -> Figures:
+    """How the answers were come by."""
     return {
         "prompt_version": setting.prompt_version,
         "style": setting.style,
@@ -126,9 +127,9 @@ def _pass_at(sheet: Sheet, k: int) -> list[float]:
 
 
 def _share(scores: Sequence[float]) -> Figures:
-    """A mean over items with its interval: Wilson's where every item is right or wrong as a whole, else by the spread between items."""
-    if all(score in (0.0, 1.0) for score in scores):
-        return dict(Accuracy(round(sum(scores)), len(scores)).as_json())
+    """A mean over items with its interval: by the spread between them, or Wilson's where each is right or wrong as a whole, or all are alike."""
+    if all(score in (0.0, 1.0) for score in scores) or len(set(scores)) == 1:
+        return dict(Accuracy(math.fsum(scores), len(scores)).as_json())
     mean, low, high = mean_interval(scores)
     return {"accuracy": round(mean, 4), "n": len(scores), "interval": [round(max(low, 0.0), 4), round(min(high, 1.0), 4)]}
 

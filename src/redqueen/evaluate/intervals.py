@@ -9,7 +9,8 @@ _Z95 = 1.959964
 
 @dataclass(frozen=True, slots=True)
 class Accuracy:
-    right: int
+    right: float
+    """Of an item with several attempts, the share that is right."""
     n: int
 
     @property

@@ -18,7 +18,7 @@ from redqueen.ledger.store import MEASURED_LATER, Ledger
 def kept_name(setting: Setting) -> str:
     """With all that the answers depend on: measurements with other settings do not mix."""
     drawn = "greedy" if setting.samples == 1 and not setting.temperature else f"{setting.samples} at temperature {setting.temperature:g}"
-    return f"{MEASURED_LATER}{setting.suite} ({setting.prompt_version}, {setting.style}, {drawn}, {setting.max_tokens} tokens)"
+    return f"{MEASURED_LATER}{setting.suite} ({setting.prompt_version}, {setting.style}, {drawn}, {setting.max_tokens} tokens, {setting.dtype})"
 
 
 def kept_rows(chosen: Chosen, setting: Setting, items: Sequence[Item], attempts: Sequence[Attempted]) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.engine.config import EngineConfig
+from redqueen.engine.generate import cache_bytes
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.attempts import Question, Receive
@@ -18,7 +19,7 @@ from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.suite import Style
 from redqueen.ledger.durable import checksum
 from redqueen.model.base import Base, Dtype, load_base
-from redqueen.model.peft_io import load_adapter
+from redqueen.model.peft_io import load_adapter, weights_under
 from redqueen.run import ENGINE_FILE
 from redqueen.scribe import Ask, ModelScribe, Written
 from redqueen.streams import seed_for
@@ -59,11 +60,9 @@ class Target:
 
     @property
     def of(self) -> str:
-        """What tells these members from others of the same names, and the numbers they calculate with from others."""
-        base = f"{self.base.fingerprint} in {self.base.dtype}".replace("torch.", "")
-        if self.chosen:
-            return f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}, on {base}"
-        return f"{self.adapter} on {base}" if self.adapter else base
+        """What tells these members from others of the same names."""
+        of = f"{self.chosen.folder.resolve().name} of {self.chosen.created}, step {self.chosen.step}" if self.chosen else self.adapter
+        return f"{of} on {self.base.fingerprint}" if of else self.base.fingerprint
 
     @property
     def device(self) -> str:
@@ -97,6 +96,7 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
     if not isinstance(targets, list):
         raise ConfigError(f"{folder}: target_modules must be a list of names, such as q_proj; got {targets!r}")
     loaded = _load(named, device, dtype, "" if base else "The adapter names that base; give another place of it with --base.")
+    loaded.check(weights_under(folder))
     engine = TorchEngine(loaded, 2, EngineConfig(rank=rank, alpha=alpha, targets=tuple(targets), rows_in_flight=_rows(loaded)))
     assert engine.population is not None
     engine.write(0, load_adapter(engine.population, folder), reset_optimizer=False)  # slot 1 is as born: B is zero, so it is the base
@@ -110,7 +110,7 @@ def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) ->
     weights = _read_rows(chosen)
     hint = "" if base else "The run was played on that base; give another place of it with --base."
     loaded = _load(base or config.base, device, config.dtype if dtype == "auto" else dtype, hint)
-    loaded.check(chosen.weights, "Give the place of the right one with --base.")
+    loaded.check(chosen.weights)
     engine = TorchEngine(loaded, len(weights) + 1, config.engine.model_copy(update={"gradient_checkpointing": False}))
     assert engine.population is not None
     if weights.shape[1] != engine.parameters_each:
@@ -143,10 +143,12 @@ def _load(named: str, device: str, dtype: Dtype, hint: str) -> Base:
 
 
 def _rows(base: Base) -> int:
+    """As many as memory is sure to hold, but on a CPU never less than some."""
     most = EngineConfig().rows_in_flight
     if base.device.type == "cuda":
         return most
     config: Any = base.model.config
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    token = 2 * config.num_hidden_layers * config.num_key_value_heads * head * base.dtype.itemsize
-    return max(_ROWS_ON_A_CPU, min(most, _KEYS_ON_A_CPU // int(token * config.max_position_embeddings)))
+    length = getattr(config, "max_position_embeddings", None) or 1 << 30
+    return max(_ROWS_ON_A_CPU, min(most, _KEYS_ON_A_CPU // cache_bytes(config.num_hidden_layers, heads, head, 1, length, base.dtype.itemsize)))

@@ -22,6 +22,7 @@ __all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "ba
 
 Rows = Sequence[Mapping[str, Any]]
 
+_PAWN_BEFORE = "bfloat16:e84bf197b243a28e7e41e3bcd1097337"
 _NEW = ".run.sqlite.new"
 _DIGESTED_ABOUT = ("schema", "config", "base")  # the other rows of `run` tell of a machine and a day
 _UNDIGESTED = ("timings",)
@@ -180,9 +181,9 @@ def about_of(connection: sqlite3.Connection) -> dict[str, str]:
 def base_weights(about: Mapping[str, str]) -> str:
     """The fingerprint of the base that a run was made on; empty where it does not say.
 
-    Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on another one.
+    Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on the one before.
     """
-    before = "bfloat16:those of an earlier version" if tomllib.loads(about["config"]).get("base") == "pawn" else ""
+    before = _PAWN_BEFORE if tomllib.loads(about["config"]).get("base") == "pawn" else ""
     return about.get("base_weights", before)
 
 

@@ -3,7 +3,6 @@
 Covered: the Llama, Qwen2, Qwen3, Mistral, SmolLM and Gemma families. Quantised weights are expanded: they are read, not run, as such.
 """
 
-import hashlib
 import importlib.util
 import re
 from collections.abc import Iterable
@@ -18,6 +17,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufCo
 from transformers.utils.logging import disable_progress_bar
 
 from redqueen.errors import ConfigError, unknown
+from redqueen.model.fingerprint import differ, of_file, of_weights
 from redqueen.tasks.prompts import Prompt
 
 PAWN = Path(__file__).parent.parent / "pawn" / "weights"
@@ -28,8 +28,6 @@ Device = str
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 _LOADING_ERRORS = (OSError, ValueError, KeyError, TypeError, RuntimeError, AttributeError, ImportError, SafetensorError)
 """What the loaders of others make of files that are missing or bad."""
-_OF_EACH = 4096
-"""About so many numbers of each weight are in a fingerprint."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -40,6 +38,8 @@ class Base:
     name: str
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
+    fingerprint: str = ""
+    """Of the weights as they were loaded: an engine lays them out anew."""
 
     @property
     def device(self) -> torch.device:
@@ -53,21 +53,12 @@ class Base:
     def parameters(self) -> int:
         return sum(weight.numel() for weight in self.model.parameters())
 
-    @property
-    def fingerprint(self) -> str:
-        """Tells these weights from others of the same name: a hash of some numbers of each. A loader that rounds to bfloat16 does not change it."""
-        rounding = torch.float16 if self.dtype == torch.float16 else torch.bfloat16
-        some = [weight.flatten()[:: max(1, weight.numel() // _OF_EACH)].to(rounding) for weight in self.model.parameters()]
-        numbers = torch.cat(some).view(torch.int16).cpu().numpy()
-        return f"{rounding}:{hashlib.sha256(numbers.tobytes()).hexdigest()[:32]}".removeprefix("torch.")
-
-    def check(self, fingerprint: str, hint: str = "") -> None:
-        """Raises where the weights are not those of this fingerprint. Roundings that do not compare, and an empty one, tell nothing."""
-        own = self.fingerprint
-        if own.partition(":")[0] == fingerprint.partition(":")[0] and own != fingerprint:
+    def check(self, fingerprint: str) -> None:
+        """Raises where members that were made on weights of this fingerprint do not fit these."""
+        if differ(self.fingerprint, fingerprint):
             raise ConfigError(
-                f"the base '{self.name}' has other weights than when the run was made ({own}, not {fingerprint}), and its members are "
-                f"adapters on those. {hint or 'Put the base back as it was; for `pawn`, install the version of redqueen that the run was made with.'}"
+                f"the base '{self.name}' has other weights than when the members were made ({self.fingerprint}, not {fingerprint}), and they are "
+                "adapters on those. Say where the right ones are with --base."
             )
 
     @property
@@ -151,8 +142,8 @@ def load_base(source: str, *, device: Device = "auto", dtype: Dtype = "auto", at
         raise ConfigError(f"the base '{source}' is not complete: {len(missing)} of its weights are in no file of it, such as {missing[0]}")
     if place.gguf:
         _tie_twins(model)
-    model.requires_grad_(False).eval()
-    return Base(place.name, model.to(where), tokenizer)
+    model.requires_grad_(False).eval().to(where)
+    return Base(place.name, model, tokenizer, of_file(Path(place.target, place.gguf)) if place.gguf else of_weights(model))
 
 
 def pick_device(device: Device) -> torch.device:

@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 
 from redqueen.errors import DataError
 from redqueen.model.population import Adapter, Population
 
 _PREFIX = "base_model.model."
+_WEIGHTS = "base_weights"
 
 
 def save_adapter(population: Population, slot: int, folder: Path) -> None:
@@ -19,7 +20,7 @@ def save_adapter(population: Population, slot: int, folder: Path) -> None:
     for name, (first, second) in population.read(slot).items():
         tensors[f"{_PREFIX}{name}.lora_A.weight"] = first.T.contiguous()
         tensors[f"{_PREFIX}{name}.lora_B.weight"] = second.T.contiguous()
-    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt"})
+    save_file(tensors, folder / "adapter_model.safetensors", metadata={"format": "pt", _WEIGHTS: population.base.fingerprint})
     config = {
         "peft_type": "LORA",
         "task_type": "CAUSAL_LM",
@@ -34,6 +35,15 @@ def save_adapter(population: Population, slot: int, folder: Path) -> None:
         "target_modules": sorted({name.rpartition(".")[2] for name in population.names}),
     }
     (folder / "adapter_config.json").write_text(json.dumps(config, indent=2) + "\n")
+
+
+def weights_under(folder: Path) -> str:
+    """The fingerprint of the base that an adapter was made on; empty where its file does not say."""
+    try:
+        with safe_open(folder / "adapter_model.safetensors", framework="pt") as file:
+            return str((file.metadata() or {}).get(_WEIGHTS, ""))
+    except (OSError, SafetensorError) as error:
+        raise DataError(f"{folder} is not a readable PEFT adapter: {error}") from error
 
 
 def load_adapter(population: Population, folder: Path) -> Adapter:

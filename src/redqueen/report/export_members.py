@@ -56,7 +56,9 @@ def choose(members: Sequence[Saved], wanted: str) -> Saved:
     return found[wanted]
 
 
-def load_adapters(about: dict[str, str], checkpoint: Checkpoint, members: Sequence[Saved]) -> "tuple[Population, list[Adapter]]":
+def load_adapters(
+    about: dict[str, str], checkpoint: Checkpoint, members: Sequence[Saved], base_now: str | None = None
+) -> "tuple[Population, list[Adapter]]":
     """The members' weights, and a population of one on their base. Only their rows of the file are read."""
     from safetensors import safe_open
 
@@ -64,7 +66,7 @@ def load_adapters(about: dict[str, str], checkpoint: Checkpoint, members: Sequen
     from redqueen.model.population import Population
 
     config = config_from_toml(about["config"])
-    base = load_base(config.base, device="cpu", dtype=_dtype(config, about))
+    base = load_base(base_now or config.base, device="cpu", dtype=_dtype(config, about))
     base.check(base_weights(about))
     engine = config.engine
     population = Population(base, 1, engine.rank, engine.alpha, engine.targets)
