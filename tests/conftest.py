@@ -1,7 +1,9 @@
 """Fixtures: one sandbox and one Pawn for all tests of a process. Nothing is downloaded by a test."""
 
 import os
+import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +23,20 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests' processes share the 
 def pool() -> Iterator[SandboxPool]:
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         yield pool
+
+
+@pytest.fixture(scope="session")
+def other_pawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Pawn by its name and shape, with other weights."""
+    from safetensors.torch import load_file, save_file
+
+    from redqueen.model.base import PAWN
+
+    folder = Path(shutil.copytree(PAWN, tmp_path_factory.mktemp("bases") / "other"))
+    weights = load_file(folder / "model.safetensors")
+    weights["model.layers.3.mlp.up_proj.weight"] *= 1.01
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    return folder
 
 
 @pytest.fixture(scope="session")

@@ -72,7 +72,7 @@ def reassemble(stack: ExitStack, folder: Path, steps: int | None, base: str | No
 
 
 def _go_further(ledger: Ledger, arms: Sequence[Arm]) -> None:
-    """From now on the run is to have more steps."""
+    """From now on the run is to have another number of steps."""
     config = arms[0][1]
     changed = {"config": to_toml(config), "steps": str(config.steps), "ended": ""}
     ledger.add("run", [{"name": name, "value": value} for name, value in changed.items()])

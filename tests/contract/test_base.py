@@ -211,17 +211,9 @@ def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the
     assert text == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"
 
 
-def other_pawn(folder: Path) -> Path:
-    path = pawn_in(folder) / "model.safetensors"
-    weights = load_file(path)
-    weights["model.layers.3.mlp.up_proj.weight"] *= 1.01
-    save_file(weights, path, {"format": "pt"})
-    return folder
-
-
-def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(tmp_path: Path, pawn: Base) -> None:
+def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(other_pawn: Path, pawn: Base) -> None:
     assert load_base("pawn", device="cpu", dtype="bfloat16").fingerprint == pawn.fingerprint
-    other = load_base(str(other_pawn(tmp_path / "other")), device="cpu")
+    other = load_base(str(other_pawn), device="cpu")
     assert other.fingerprint != pawn.fingerprint
     pawn.check(pawn.fingerprint)
     pawn.check("")
@@ -241,9 +233,9 @@ def test_a_file_of_packed_weights_is_known_by_its_bytes(tmp_path: Path) -> None:
     assert of_file(path) != first
 
 
-def test_an_adapter_knows_the_base_it_was_made_on(tmp_path: Path, pawn: Base) -> None:
+def test_an_adapter_knows_the_base_it_was_made_on(tmp_path: Path, other_pawn: Path, pawn: Base) -> None:
     save_adapter(Population(pawn, 1, 4, 8.0), 0, tmp_path / "adapter")
     assert weights_under(tmp_path / "adapter") == pawn.fingerprint
     load_target(str(tmp_path / "adapter"), "pawn", "cpu", "bfloat16")
     with pytest.raises(ConfigError, match="other weights than when the members were made"):
-        load_target(str(tmp_path / "adapter"), str(other_pawn(tmp_path / "other")), "cpu", "auto")
+        load_target(str(tmp_path / "adapter"), str(other_pawn), "cpu", "auto")

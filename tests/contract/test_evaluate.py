@@ -3,19 +3,16 @@
 import contextlib
 import io
 import json
-import shutil
 from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from safetensors.torch import load_file, save_file
 
 from redqueen.commands.benchmarks import BenchmarkOptions
 from redqueen.commands.evaluate import EvalOptions, run
 from redqueen.evaluate.heldout import HeldOut, spread
-from redqueen.model.base import PAWN
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Request
@@ -67,17 +64,12 @@ def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path
     assert len(replies) == 24 and max(map(len, replies.values())) == 3
 
 
-def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(tmp_path: Path) -> None:
-    shutil.copytree(PAWN, tmp_path / "other")
-    path = tmp_path / "other" / "model.safetensors"
-    weights = load_file(path)
-    weights["model.norm.weight"] *= 1.5
-    save_file(weights, path, {"format": "pt"})
-    journal, lines = tmp_path / "attempts.jsonl", []
-    for source, dtype in (("pawn", "auto"), ("pawn", "auto"), (str(tmp_path / "other"), "auto"), ("pawn", "bfloat16")):
-        with contextlib.redirect_stdout(io.StringIO()):
-            run(source, ["heldout-quick"], EvalOptions(None, "cpu", dtype, 6, 4, as_json=True, benchmarks=BenchmarkOptions(journal=journal)))  # type: ignore[arg-type]
-        lines.append(len(journal.read_text().splitlines()))
+def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(tmp_path: Path, other_pawn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = EvalOptions(device="cpu", limit=6, max_tokens=4, as_json=True, benchmarks=BenchmarkOptions(journal=tmp_path / "attempts.jsonl"))
+    lines = []
+    for source, asked in (("pawn", options), ("pawn", options), (str(other_pawn), options), ("pawn", replace(options, dtype="bfloat16"))):
+        run(source, ["heldout-quick"], asked)
+        lines.append(len((tmp_path / "attempts.jsonl").read_text().splitlines()))
     assert lines == [6, 6, 12, 18]
 
 

@@ -93,6 +93,12 @@ def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, P
     assert suites <= {"crossplay/1", "crossplay/2"} and suites
 
 
+def test_crossplay_is_refused_on_another_base(runs: tuple[Path, Path], other_pawn: Path) -> None:
+    result = CliRunner().invoke(app, ["crossplay", str(runs[1]), "--base", str(other_pawn)])
+    assert result.exit_code != 0
+    assert "other weights than when the members were made" in str(result.exception)
+
+
 def test_members_of_all_worlds_are_asked_together_and_count_each_in_its_own(runs: tuple[Path, Path]) -> None:
     words = ("--suite", "heldout-quick", "--limit", "3", "--max-tokens", "4", "--member", "students", "--device", "cpu", "--json")
     found = json.loads(call("eval", str(runs[0]), *words).splitlines()[-1])["suites"]["heldout-quick"]

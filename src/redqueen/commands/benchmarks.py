@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 
 from redqueen.errors import ConfigError
-from redqueen.evaluate.attempts import Attempted, Journal, Setting, attempt
+from redqueen.evaluate.attempts import Attempted, Journal, Setting, attempt, drawn
 from redqueen.evaluate.figures import Figures, figures, figures_by_tier, of_attempts, population_figures
 from redqueen.evaluate.members import Exam
 from redqueen.evaluate.suite import Judges, Style, Suite
@@ -51,7 +51,7 @@ def score(exams: Sequence[Exam], target: "Target", judges: Judges, options: Benc
     found = {}
     for exam in exams:
         suite, started = exam.suite, time.monotonic()
-        setting = _setting(suite, target, options)
+        setting = setting_of(suite, target, options)
         with progress() as bar:
             total = len(exam.items) * len(setting.members) * setting.samples
             done = partial(bar.advance, bar.add_task(suite.name, total=total))
@@ -67,12 +67,12 @@ def _figures(exam: Exam, setting: Setting, attempts: Sequence[Attempted], target
     if target.is_population:
         assert target.chosen is not None
         return population_figures(setting, attempts, target.chosen.populations, exam.suite.note)
-    if exam.has_tiers and len(setting.members) == 1:
+    if exam.has_tiers and target.is_base:
         return figures_by_tier(setting, exam.items, attempts)
     return figures(setting, attempts, exam.suite.note)
 
 
-def _setting(suite: Suite, target: "Target", options: BenchmarkOptions) -> Setting:
+def setting_of(suite: Suite, target: "Target", options: BenchmarkOptions) -> Setting:
     from redqueen.evaluate.target import style_of
 
     temperature = options.temperature if options.temperature is not None else 0.0 if options.samples == 1 else 0.8
@@ -90,7 +90,7 @@ def table(found: dict[str, Figures], title: str) -> Table:
     for name in columns + (["base", "difference (95 %)", "p"] if compared else []):
         result.add_column(name, justify="left" if name == "suite" else "right")
     for name, row in found.items():
-        cells = [name, str(row["n"]), _share(row)] + ([f"{100 * row['pass_at'][str(best)]:.1f}"] if best else []) + [str(row["truncated"])]
+        cells = [name, str(row["n"]), share(row)] + ([f"{100 * row['pass_at'][str(best)]:.1f}"] if best else []) + [str(row["truncated"])]
         result.add_row(*cells, *(_compared(row) if compared else []))
     return result
 
@@ -98,7 +98,7 @@ def table(found: dict[str, Figures], title: str) -> Table:
 def tier_table(exam: Exam, setting: Setting, attempts: Sequence[Attempted]) -> Table:
     """A row for each tier, a column for each kind, and everything together."""
     malformed = sum(one.reason.startswith("malformed") for one in attempts)
-    title = f"{exam.suite.name}: % right, {_drawn(setting.samples, setting.temperature)} (95 % interval); {malformed} of {len(attempts)} malformed"
+    title = f"{exam.suite.name}: % right, {drawn(setting.samples, setting.temperature)} (95 % interval); {malformed} of {len(attempts)} malformed"
     if setting.samples > 1:
         title += f"; pass@{setting.samples} {100 * of_attempts(setting, attempts)['pass_at'][str(setting.samples)]:.1f} %"
     of_item = {item.id: item for item in exam.items}
@@ -106,7 +106,7 @@ def tier_table(exam: Exam, setting: Setting, attempts: Sequence[Attempted]) -> T
 
     def cell(tier: int | None, kind: str | None) -> str:
         chosen = [one for one in attempts if tier in (None, of_item[one.item].tier) and kind in (None, of_item[one.item].kind)]
-        return _share(of_attempts(setting, chosen)) if chosen else "-"
+        return share(of_attempts(setting, chosen)) if chosen else "-"
 
     result = Table(title=title, title_justify="left")
     for name in ("tier", *kinds, "all"):
@@ -118,17 +118,16 @@ def tier_table(exam: Exam, setting: Setting, attempts: Sequence[Attempted]) -> T
     return result
 
 
-def _drawn(samples: int, temperature: float) -> str:
-    return "greedy" if not temperature else f"{samples} at temperature {temperature:g}"
-
-
-def _share(row: dict[str, Any]) -> str:
+def share(row: dict[str, Any]) -> str:
+    """A share with its interval, in %."""
+    if not row["n"]:
+        return "-"
     low, high = row["interval"]
     return f"{100 * row['accuracy']:.1f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
 def _compared(row: dict[str, Any]) -> list[str]:
-    return [_share(row["base"]), *_against(row["against_base"])]
+    return [share(row["base"]), *_against(row["against_base"])]
 
 
 def _against(found: dict[str, Any]) -> list[str]:
@@ -139,7 +138,7 @@ def _against(found: dict[str, Any]) -> list[str]:
 def population_table(suite: str, row: Figures, shown: Sequence[str]) -> Table:
     """A row for the base, for each member that is shown, and for what each population does together."""
     best = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
-    result = Table(title=f"{suite}: {row['n']} items, {_drawn(row['samples'], row['temperature'])}", title_justify="left")
+    result = Table(title=f"{suite}: {row['n']} items, {drawn(row['samples'], row['temperature'])}", title_justify="left")
     for name in ["", "% right (95 %)"] + ([f"% pass@{best}"] if best else []) + ["against base (95 %)", "p", "cut off"]:
         result.add_column(name, justify="right" if name else "left")
     _add(result, "base", row["base"], best)
@@ -161,4 +160,4 @@ def population_table(suite: str, row: Figures, shown: Sequence[str]) -> Table:
 def _add(result: Table, name: str, row: Figures, best: int) -> None:
     several = [f"{100 * row['pass_at'][str(best)]:.1f}" if "pass_at" in row else ""] if best else []
     against = _against(row["against_base"]) if "against_base" in row else ["", ""]
-    result.add_row(name, _share(row), *several, *against, str(row.get("truncated", "")))
+    result.add_row(name, share(row), *several, *against, str(row.get("truncated", "")))

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_table, score, table, tier_table
+from redqueen.commands.benchmarks import BenchmarkOptions, Finished, population_table, score, setting_of, share, table, tier_table
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.chosen import Chosen, choose_members
 from redqueen.evaluate.figures import asked
 from redqueen.evaluate.heldout import NAMES as HELD_OUT
 from redqueen.evaluate.heldout import HeldOut
-from redqueen.evaluate.intervals import Accuracy
 from redqueen.evaluate.kept import keep, kept_rows
 from redqueen.evaluate.maths_judge import MathsJudge
 from redqueen.evaluate.members import Exam, benchmark_exam
@@ -96,16 +95,17 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
     held_out = [HeldOut(name, pack, options.max_tokens) for name in names if name in HELD_OUT]
     exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *benchmarks]
     not_kept: list[str] = []
-    how: dict[str, Any] = {}
     with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
-        finished = _kept_in(chosen, not_kept) if chosen else _of_base(how, options.as_json) if len(target.members) == 1 else _nothing
-        found = score(exams, target, Judges(sandbox, maths), options.benchmarks, finished)
+        found = score(exams, target, Judges(sandbox, maths), options.benchmarks, _finished(target, not_kept, options.as_json))
         if PROPOSALS in names:
             found[PROPOSALS] = _propose(target, pack, sandbox, options)
     if not options.as_json:
-        _show({name: row for name, row in found.items() if name not in SUITES or len(target.members) > 1}, target)
-    where: dict[str, Any] = {"run": str(chosen.folder), "step": chosen.step} if chosen else {"asked": how} if how else {}
-    _hand_over({"base": base.name, "target": target.name, **where, "suites": found}, _with_out(chosen, not_kept, options))
+        _show({name: row for name, row in found.items() if not (target.is_base and name in SUITES)}, target)
+    where: dict[str, Any] = {"run": str(chosen.folder), "step": chosen.step} if chosen else {}
+    if held_out and target.is_base:  # figures by tier have no place for it
+        where["asked"] = {one.name: asked(setting_of(one, target, options.benchmarks)) for one in held_out}
+    result = {"base": base.name, "target": target.name, **where, "suites": found}
+    _hand_over(result, _with_out(chosen, not_kept, options))
 
 
 def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
@@ -120,35 +120,23 @@ def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
     return replace(options, benchmarks=replace(options.benchmarks, journal=folder / "attempts.jsonl"))
 
 
-def _kept_in(chosen: Chosen, not_kept: list[str]) -> Finished:
-    """What is measured of a run goes into its ledger, suite by suite; why not, where that cannot be, into `not_kept`."""
+def _finished(target: "Target", not_kept: list[str], as_json: bool) -> Finished:
+    """What is measured of a run goes into its ledger, suite by suite; why not, where that cannot be, into `not_kept`. Of a base, tiers are shown."""
 
     def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
-        if why := keep(chosen, kept_rows(chosen, setting, exam.items, attempts)):
-            not_kept.append(exam.suite.name)
-            note(f"{exam.suite.name} is not in the ledger of the run: {why}")
+        chosen, name = target.chosen, exam.suite.name
+        if chosen:
+            if why := keep(chosen, kept_rows(chosen, setting, exam.items, attempts)):
+                not_kept.append(name)
+                note(f"{name} is not in the ledger of the run: {why}")
+        elif target.is_base and exam.has_tiers:
+            if name == "heldout-quick" and len(exam.items) == len(load_suite(name)) and not setting.temperature:
+                right = sum(one.right for one in attempts) / len(attempts)
+                note(f"{name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %")
+            if not as_json:
+                Console().print(tier_table(exam, setting, attempts))
 
     return finished
-
-
-def _of_base(how: dict[str, Any], as_json: bool) -> Finished:
-    """What a base alone has of a suite in tiers is told by kind and tier; how it was asked goes into `how`."""
-
-    def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
-        if not exam.has_tiers:
-            return
-        how[exam.suite.name] = asked(setting)
-        if exam.suite.name == "heldout-quick" and len(exam.items) == len(load_suite("heldout-quick")) and not setting.temperature:
-            right = sum(one.right for one in attempts) / len(attempts)
-            note(f"{exam.suite.name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %")
-        if not as_json:
-            Console().print(tier_table(exam, setting, attempts))
-
-    return finished
-
-
-def _nothing(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
-    pass
 
 
 def _with_out(chosen: Chosen | None, not_kept: Sequence[str], options: EvalOptions) -> EvalOptions:
@@ -184,25 +172,17 @@ def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
 def _propose(target: "Target", pack: PromptPack, sandbox: Sandbox, options: EvalOptions) -> dict[str, Any]:
     """How well a base proposes, always at temperature 1: valid, unique, and why not."""
     from redqueen.evaluate.proposals import propose_problems
-    from redqueen.evaluate.subject import Subject
     from redqueen.scribe import ModelScribe
 
     started = time.monotonic()
     each = _PROPOSALS_EACH if options.limit is None else max(1, options.limit // 3)
     with progress() as bar:
-        subject = Subject(ModelScribe(target.engine, target.base), pack, partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each)))
-        found = propose_problems(load_suite("heldout"), subject, sandbox, each, seed=0)
+        done = partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each))
+        found = propose_problems(load_suite("heldout"), ModelScribe(target.engine, target.base), pack, sandbox, each, done)
     notes.print(f"{PROPOSALS}: {3 * each} proposals in {time.monotonic() - started:.0f} s", soft_wrap=True)
     if not options.as_json:
         Console().print(_proposals_table(found))
     return {kind: {"valid": one.valid.as_json(), "unique": one.unique.as_json(), "rejected": one.rejected} for kind, one in found.items()}
-
-
-def _cell(accuracy: Accuracy) -> str:
-    if not accuracy.n:
-        return "-"
-    low, high = accuracy.interval()
-    return f"{100 * accuracy.value:.1f} ({100 * low:.0f}-{100 * high:.0f})"
 
 
 def _proposals_table(found: "dict[str, Proposed]") -> Table:
@@ -211,5 +191,5 @@ def _proposals_table(found: "dict[str, Proposed]") -> Table:
         table.add_column(name)
     for kind, proposed in found.items():
         rejected = ", ".join(f"{count} {reason}" for reason, count in proposed.rejected.items()) or "none"
-        table.add_row(kind, _cell(proposed.valid), _cell(proposed.unique), rejected)
+        table.add_row(kind, share(proposed.valid.as_json()), share(proposed.unique.as_json()), rejected)
     return table

@@ -11,7 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -384,5 +384,8 @@ def _signed(seed: int) -> int:
     return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
-def cache_bytes(layers: int, heads: int, head: int, lanes: int, length: int, bytes_each: int) -> int:
-    return 2 * layers * lanes * heads * length * head * bytes_each
+def bytes_a_token(config: Any, bytes_each: int) -> int:
+    """What the keys and values of one token take, in all layers of a model with this config."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * head * bytes_each)

@@ -12,7 +12,7 @@ from redqueen.engine import Completion, Ended, Row, Sampling, TrainRow, TrainSet
 from redqueen.engine.config import EngineConfig
 from redqueen.engine.decode import Decoders
 from redqueen.engine.forward import Forward
-from redqueen.engine.generate import GenerateStats, Generator, cache_bytes, lane_length
+from redqueen.engine.generate import GenerateStats, Generator, bytes_a_token, lane_length
 from redqueen.engine.learn import train
 from redqueen.engine.optimizer import PopulationAdamW
 from redqueen.errors import ConfigError
@@ -146,12 +146,9 @@ class TorchEngine:
         """Refuse what cannot fit, before it is tried. What is done never depends on it."""
         if self.base.device.type != "cuda":
             return
-        text = self.forward.config
-        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
-        head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
         length = lane_length(rows, self.base.device)
         lanes = min(self.config.rows_in_flight, len(rows))
-        needed = cache_bytes(self.forward.layers, heads, head, lanes, length, self.base.dtype.itemsize)
+        needed = lanes * length * bytes_a_token(self.forward.config, self.base.dtype.itemsize)
         total = torch.cuda.mem_get_info(self.base.device)[1]
         if needed > 0.9 * total:
             raise ConfigError(

@@ -36,6 +36,11 @@ class Setting:
     """What tells these members from others of the same names: the run and the step at which they were as they are, and the weights of the base."""
 
 
+def drawn(samples: int, temperature: float) -> str:
+    """How replies are drawn, in words."""
+    return f"{samples} at temperature {temperature:g}" if temperature else "greedy"
+
+
 @dataclass(frozen=True, slots=True)
 class Attempted:
     """One reply and its verdict."""

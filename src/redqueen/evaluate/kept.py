@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from redqueen.errors import ConfigError, StorageError
-from redqueen.evaluate.attempts import Attempted, Setting
+from redqueen.evaluate.attempts import Attempted, Setting, drawn
 from redqueen.evaluate.chosen import Chosen
 from redqueen.evaluate.members import eval_row
 from redqueen.evaluate.suite import Item
@@ -17,8 +17,8 @@ from redqueen.ledger.store import MEASURED_LATER, Ledger
 
 def kept_name(setting: Setting) -> str:
     """With all that the answers depend on: measurements with other settings do not mix."""
-    drawn = "greedy" if setting.samples == 1 and not setting.temperature else f"{setting.samples} at temperature {setting.temperature:g}"
-    return f"{MEASURED_LATER}{setting.suite} ({setting.prompt_version}, {setting.style}, {drawn}, {setting.max_tokens} tokens, {setting.dtype})"
+    how = f"{setting.style}, {drawn(setting.samples, setting.temperature)}, {setting.max_tokens} tokens, {setting.dtype}"
+    return f"{MEASURED_LATER}{setting.suite} ({setting.prompt_version}, {how})"
 
 
 def kept_rows(chosen: Chosen, setting: Setting, items: Sequence[Item], attempts: Sequence[Attempted]) -> list[dict[str, Any]]:

@@ -1,18 +1,19 @@
 """How well a base proposes: the share of its sampled proposals that are valid problems, and how different these are."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from redqueen.evaluate.intervals import Accuracy
-from redqueen.evaluate.subject import Subject
 from redqueen.pawn.heldout import Item
 from redqueen.propose import ProposeConfig, proposal_prompt
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox import Sandbox
-from redqueen.streams import stream
+from redqueen.scribe import Ask, ModelScribe
+from redqueen.streams import seed_for, stream
 from redqueen.tasks import KINDS, TaskKind
+from redqueen.tasks.prompts import PromptPack
 from redqueen.verify import VerifyConfig, verify
 
 MAX_TOKENS = 400
@@ -30,17 +31,22 @@ class Proposed:
     rejected: dict[str, int]
 
 
-def propose_problems(items: Sequence[Item], subject: Subject, sandbox: Sandbox, each: int, seed: int) -> dict[str, Proposed]:
-    """So many proposals of every kind at temperature 1. References come from the suite, of one tier for each prompt."""
+def propose_problems(
+    items: Sequence[Item], scribe: ModelScribe, pack: PromptPack, sandbox: Sandbox, each: int, done: Callable[[int], None]
+) -> dict[str, Proposed]:
+    """So many proposals of every kind by the base, at temperature 1. References come from the suite, of one tier for each prompt.
+
+    `done` is told how many more have come, now and then.
+    """
     found = {}
     for name, kind in KINDS.items():
-        draw = stream(seed, "evaluate", "proposals", name)
-        asked = [
-            proposal_prompt(kind, _references(items, kind, draw), subject.pack, ProposeConfig(max_prompt_chars=_PROMPT_CHARS)) for _ in range(each)
-        ]
-        replies = subject.replies([prompt for prompt, _ in asked], [MAX_TOKENS] * each, temperature=1.0, seed=draw.getrandbits(32))
-        proposals = [Proposal(name, reply, shown) for reply, (_, shown) in zip(replies, asked, strict=True)]
-        found[name] = _summary(name, verify(proposals, {name: kind}, subject.pack, sandbox, VerifyConfig()))
+        draw = stream(0, "evaluate", "proposals", name)
+        asked = [proposal_prompt(kind, _references(items, kind, draw), pack, ProposeConfig(max_prompt_chars=_PROMPT_CHARS)) for _ in range(each)]
+        seed = draw.getrandbits(32)
+        asks = [Ask(0, prompt, MAX_TOKENS, seed_for(seed, "evaluate", number)) for number, (prompt, _) in enumerate(asked)]
+        replies = scribe.write(asks, 1.0, lambda some: done(len(some)))
+        proposals = [Proposal(name, reply.text, shown) for reply, (_, shown) in zip(replies, asked, strict=True)]
+        found[name] = _summary(name, verify(proposals, {name: kind}, pack, sandbox, VerifyConfig()))
     return found
 
 

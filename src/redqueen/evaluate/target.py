@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.engine.config import EngineConfig
-from redqueen.engine.generate import cache_bytes
+from redqueen.engine.generate import bytes_a_token
 from redqueen.engine.torch_engine import TorchEngine
 from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.attempts import Question, Receive
@@ -53,6 +53,11 @@ class Target:
     @property
     def name(self) -> str:
         return self.chosen.name if self.chosen else self.members[0]
+
+    @property
+    def is_base(self) -> bool:
+        """A base alone."""
+        return len(self.members) == 1
 
     @property
     def is_population(self) -> bool:
@@ -148,7 +153,5 @@ def _rows(base: Base) -> int:
     if base.device.type == "cuda":
         return most
     config: Any = base.model.config
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     length = getattr(config, "max_position_embeddings", None) or 1 << 30
-    return max(_ROWS_ON_A_CPU, min(most, _KEYS_ON_A_CPU // cache_bytes(config.num_hidden_layers, heads, head, 1, length, base.dtype.itemsize)))
+    return max(_ROWS_ON_A_CPU, min(most, _KEYS_ON_A_CPU // (length * bytes_a_token(config, base.dtype.itemsize))))

@@ -23,6 +23,7 @@ __all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "ba
 Rows = Sequence[Mapping[str, Any]]
 
 _PAWN_BEFORE = "bfloat16:e84bf197b243a28e7e41e3bcd1097337"
+"""The fingerprint of the Pawn that shipped before runs kept one."""
 _NEW = ".run.sqlite.new"
 _DIGESTED_ABOUT = ("schema", "config", "base")  # the other rows of `run` tell of a machine and a day
 _UNDIGESTED = ("timings",)
