@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Kill a run of Pawn by SIGKILL at random moments, resume it each time, and compare its digest with that of a run that nobody killed.
+"""Kill a run of Pawn by SIGKILL at random moments, resume it each time, and compare its digest with
+that of a run that nobody killed.
 
     .venv/bin/python scripts/kill_test.py                    20 kills, about ten minutes on two cores
     .venv/bin/python scripts/kill_test.py --kills 100 --steps 30 --seed 7
 
-A quarter of the kills hit the set-up; the others are drawn evenly over the time that three steps take: every stage of a step, the ledger's
-transaction and the checkpoint are hit. Where a run comes to its end before it had its kills, another one of the same seed begins.
+A quarter of the kills hit the set-up; the others are drawn evenly over the time that three steps
+take: every stage of a step, the ledger's transaction and the checkpoint are hit. Where a run comes
+to its end before it had its kills, another one of the same seed begins.
 """
 
 import argparse
@@ -41,7 +43,9 @@ def main() -> int:
     _call(_run(folder / "straight", settings), folder / "straight.log")
     whole_s = time.monotonic() - began
     expected, step_s = _digest(folder / "straight"), _step_s(folder / "straight")
-    _say(f"without kills: {options.steps} steps in {whole_s:.0f} s, {step_s:.1f} s each; digest {expected[:16]}")
+    _say(
+        f"without kills: {options.steps} steps in {whole_s:.0f} s, {step_s:.1f} s each; digest {expected[:16]}"
+    )
     draw, kills, number, differ = random.Random(options.seed), 0, 1, 0
     while kills < options.kills:
         run, hit = folder / f"killed-{number}", 0
@@ -54,9 +58,13 @@ def main() -> int:
                 kills, hit = kills + 1, hit + 1
         equal = _digest(run) == expected
         differ += not equal
-        _say(f"run {number}: {hit} kills, {_steps(run)} steps, digest {_digest(run)[:16]}: {'equal' if equal else 'DIFFERENT'}")
+        _say(
+            f"run {number}: {hit} kills, {_steps(run)} steps, digest {_digest(run)[:16]}: {'equal' if equal else 'DIFFERENT'}"
+        )
         number += 1
-    _say(f"{kills} kills over {number - 1} runs of {options.steps} steps: {differ} of the digests differ from the run without kills")
+    _say(
+        f"{kills} kills over {number - 1} runs of {options.steps} steps: {differ} of the digests differ from the run without kills"
+    )
     if differ:
         _say(f"the runs are in {folder}")
     else:
@@ -65,17 +73,33 @@ def main() -> int:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Kill a run at random moments, resume it each time, compare digests.")
+    parser = argparse.ArgumentParser(
+        description="Kill a run at random moments, resume it each time, compare digests."
+    )
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--steps", type=int, default=8, help="of each run")
     parser.add_argument("--seed", type=int, default=0, help="of the run and of the moments")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of the run; may be repeated")
-    parser.add_argument("--folder", type=Path, help="where the runs are put; by default with other temporary files")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of the run; may be repeated",
+    )
+    parser.add_argument(
+        "--folder", type=Path, help="where the runs are put; by default with other temporary files"
+    )
     return parser.parse_args()
 
 
 def _run(run: Path, settings: list[str]) -> list[str]:
-    return ["run", "pawn-cpu", "--out", str(run), *(word for setting in settings for word in ("--set", setting))]
+    return [
+        "run",
+        "pawn-cpu",
+        "--out",
+        str(run),
+        *(word for setting in settings for word in ("--set", setting)),
+    ]
 
 
 def _next(run: Path, settings: list[str]) -> list[str]:
@@ -85,7 +109,9 @@ def _next(run: Path, settings: list[str]) -> list[str]:
 def _start(words: list[str], log: Path) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "redqueen", *words]
     with log.open("wb") as file:
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file, start_new_session=True)
+        return subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=file, start_new_session=True
+        )
 
 
 def _call(words: list[str], log: Path) -> None:
@@ -110,7 +136,9 @@ def _killed(words: list[str], draw: random.Random, step_s: float, run: Path, num
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         half = ", a checkpoint was half-way" if any(run.glob("checkpoints/.*")) else ""
-        _say(f"kill {number:3} after {time.monotonic() - began:5.1f} s of {words[0]:6} {where:13}: step {_steps(run)} is whole{half}")
+        _say(
+            f"kill {number:3} after {time.monotonic() - began:5.1f} s of {words[0]:6} {where:13}: step {_steps(run)} is whole{half}"
+        )
         return True
     if process.returncode:
         sys.exit(f"redqueen {words[0]} failed:\n{log.read_text()}")
@@ -139,12 +167,20 @@ def _ended(run: Path) -> bool:
 
 def _step_s(run: Path) -> float:
     """Seconds of a step, lately."""
-    found = _value(run, "SELECT sum(seconds) / count(DISTINCT step) FROM timings WHERE step > (SELECT max(step) - 3 FROM timings)")
+    found = _value(
+        run,
+        "SELECT sum(seconds) / count(DISTINCT step) FROM timings WHERE step > (SELECT max(step) - 3 FROM timings)",
+    )
     return float(str(found or 0))
 
 
 def _digest(run: Path) -> str:
-    return subprocess.run([sys.executable, "-m", "redqueen", "digest", str(run)], capture_output=True, text=True, check=True).stdout.strip()
+    return subprocess.run(
+        [sys.executable, "-m", "redqueen", "digest", str(run)],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
 
 
 def _say(text: str) -> None:

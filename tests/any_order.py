@@ -1,4 +1,5 @@
-"""An example of a domain of one's own, as docs/extending.md shows it: deduction, where the order of a list does not count."""
+"""An example of a domain of one's own, as docs/extending.md shows it: deduction, where the order of
+a list does not count."""
 
 from collections.abc import Sequence
 
@@ -6,13 +7,16 @@ from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.sandbox.literals import canonical, parse_literal
 from redqueen.tasks import Draft, Request, RunRules, Worked
-from redqueen.tasks.code import read_input, read_output, read_program, verification
+from redqueen.tasks.code.programs import read_input, read_output, read_program, verification
 from redqueen.tasks.kind import Block, take
 
 _WORKED = Worked(  # chat models see it as an earlier turn
     "The text has an a, a b and a c; each of them is doubled.",
     reply=(("output", "['aa', 'cc', 'bb']"),),
-    given=(("program", "def f(text):\n    return [letter * 2 for letter in text]\n"), ("input", "'abc'")),
+    given=(
+        ("program", "def f(text):\n    return [letter * 2 for letter in text]\n"),
+        ("input", "'abc'"),
+    ),
 )
 
 
@@ -24,8 +28,18 @@ class AnyOrder:
     answer_blocks = ("output",)
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
-        examples = tuple((("program", one.program), ("input", one.inputs[0]), ("output", one.outputs[0])) for one in references)
-        return Request(self.name, "teacher", "Write a function `f` that returns a list, and an input for it.", examples, (), self.proposal_blocks)
+        examples = tuple(
+            (("program", one.program), ("input", one.inputs[0]), ("output", one.outputs[0]))
+            for one in references
+        )
+        return Request(
+            self.name,
+            "teacher",
+            "Write a function `f` that returns a list, and an input for it.",
+            examples,
+            (),
+            self.proposal_blocks,
+        )
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
         return Draft(read_program(blocks), (read_input(take(blocks, "input")),))
@@ -49,6 +63,7 @@ class AnyOrder:
 
 
 def items(text: str) -> list[str]:
-    """The items of a list in one order, each in its canonical spelling; any other value is its own only item."""
+    """The items of a list in one order, each in its canonical spelling; any other value is its own
+    only item."""
     value = parse_literal(text)
     return sorted(map(canonical, value)) if isinstance(value, list) else [text]

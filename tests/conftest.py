@@ -12,11 +12,15 @@ from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
-    from redqueen.model.base import Base
+    from redqueen.models.base import Base
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, at the first product on a GPU; pre-training wants it
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # the tests' processes share the cores already: more threads would wait for each other
+os.environ.setdefault(
+    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+)  # read once, at the first product on a GPU; pre-training wants it
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # the tests' processes share the cores already: more threads would wait for each other
 
 
 @pytest.fixture(scope="session")
@@ -30,7 +34,7 @@ def other_pawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A Pawn by its name and shape, with other weights."""
     from safetensors.torch import load_file, save_file
 
-    from redqueen.model.base import PAWN
+    from redqueen.models.base import PAWN
 
     folder = Path(shutil.copytree(PAWN, tmp_path_factory.mktemp("bases") / "other"))
     weights = load_file(folder / "model.safetensors")
@@ -41,6 +45,6 @@ def other_pawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def pawn() -> "Base":
-    from redqueen.model.base import load_base
+    from redqueen.models.base import load_base
 
     return load_base("pawn", device="cpu")

@@ -1,7 +1,8 @@
-"""Members that follow a script, and an engine that only keeps count: the loop itself, with known skills and no model.
+"""Members that follow a script, and an engine that only keeps count: the loop itself, with known
+skills and no model.
 
-A scripted problem says how hard it is (`level = 3`) and what it adds; a scripted student of some skill knows the answer with the chance
-that level and skill give it.
+A scripted problem says how hard it is (`level = 3`) and what it adds; a scripted student of some
+skill knows the answer with the chance that level and skill give it.
 """
 
 import ast
@@ -14,23 +15,32 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from redqueen.config import Config, load_config, to_toml
-from redqueen.engine import Completion, Ended, MemberStats, Row, Sampling, TrainRow, TrainSettings, TrainStats
-from redqueen.fixed import load_source, seed_drafts
+from redqueen.config.schema import Config, load_config, to_toml
+from redqueen.core.run import Run
+from redqueen.core.step import Tools
+from redqueen.core.world import new_world
+from redqueen.engine.protocol import (
+    Completion,
+    Ended,
+    MemberStats,
+    Row,
+    Sampling,
+    TrainRow,
+    TrainSettings,
+    TrainStats,
+)
+from redqueen.engine.text_sampler import Ask, Receive, Written
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.store import Ledger
-from redqueen.loop import Tools
-from redqueen.program.canonical import canonical_program
-from redqueen.program.complexity import measure
 from redqueen.records import Problem, Writing
-from redqueen.run import Run
 from redqueen.sandbox import Inspection, Job, Outcome, Result, Sandbox
+from redqueen.sandbox.inspection.canonical import canonical_program
+from redqueen.sandbox.inspection.complexity import measure
 from redqueen.sandbox.jobs import Kind
-from redqueen.scribe import Ask, Receive, Written
+from redqueen.stages.verify import judge_drafts
 from redqueen.tasks import KINDS
+from redqueen.tasks.code.sources import load_source, seed_drafts
 from redqueen.tasks.prompts.compact import CompactPack, write_blocks
-from redqueen.verify import judge_drafts
-from redqueen.world import new_world
 
 Script = Callable[[str, Random], str]
 """From a prompt and a random stream: a text."""
@@ -58,7 +68,9 @@ def teacher(*levels: float, valid: float = 1.0) -> Script:
     def write(prompt: str, draw: Random) -> str:
         if draw.random() > valid:
             return "I have no idea"
-        program = f"def f(x):\n    level = {draw.choice(levels)}\n    return x + {draw.getrandbits(40)}"
+        program = (
+            f"def f(x):\n    level = {draw.choice(levels)}\n    return x + {draw.getrandbits(40)}"
+        )
         return write_blocks([("program", program), ("input", str(draw.randint(1, 9)))])
 
     return write
@@ -89,7 +101,10 @@ class ScriptedScribe:
 
     def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
         texts = [self.scripts[ask.slot](ask.prompt.text, Random(ask.seed)) for ask in asks]
-        found = [Written(text, Writing((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop")) for text in texts]
+        found = [
+            Written(text, Writing((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop"))
+            for text in texts
+        ]
         for number in reversed(range(len(found))):
             receive([(number, found[number])])
         return found
@@ -108,10 +123,26 @@ class CountingEngine:
         useful = [row for row in rows if row.advantage]
         for row in useful:
             assert isinstance(row.advantage, float)
-            self.weights[row.slot] += settings.learning_rates[row.slot] * row.advantage * sum(row.completion)
-        counts = {slot: [row for row in useful if row.slot == slot] for slot in {row.slot for row in useful}}
+            self.weights[row.slot] += (
+                settings.learning_rates[row.slot] * row.advantage * sum(row.completion)
+            )
+        counts = {
+            slot: [row for row in useful if row.slot == slot]
+            for slot in {row.slot for row in useful}
+        }
         members = {
-            slot: MemberStats(len(mine), sum(len(row.completion) for row in mine), 0.0, 1.0, 0.5, 0.0, 0.0, 0.0, 0.0) for slot, mine in counts.items()
+            slot: MemberStats(
+                len(mine),
+                sum(len(row.completion) for row in mine),
+                0.0,
+                1.0,
+                0.5,
+                0.0,
+                0.0,
+                0.0,
+                0.0,
+            )
+            for slot, mine in counts.items()
         }
         return TrainStats(members, frozenset(), len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0)
 
@@ -139,7 +170,8 @@ class CountingEngine:
 
 
 class TrustingSandbox:
-    """Runs the scripts' programs where it stands, for tests of many steps: there is nothing hostile in them."""
+    """Runs the scripts' programs where it stands, for tests of many steps: there is nothing hostile
+    in them."""
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         return [self._run(job) for job in jobs]
@@ -155,7 +187,12 @@ class TrustingSandbox:
                 results.append(Result("error", type(error).__name__))
         kind: Kind = next((result.kind for result in results if result.kind != "value"), "value")
         tree = ast.parse(job.program)
-        return Outcome(kind, tuple(results), inspection=Inspection(canonical_program(tree), measure(tree, job.program)), steps=len(job.inputs))
+        return Outcome(
+            kind,
+            tuple(results),
+            inspection=Inspection(canonical_program(tree), measure(tree, job.program)),
+            steps=len(job.inputs),
+        )
 
 
 def _nobody(text: str) -> None:
@@ -164,14 +201,32 @@ def _nobody(text: str) -> None:
 
 @contextmanager
 def scripted_run(
-    folder: Path, sandbox: Sandbox, teachers: Sequence[Script], students: Sequence[Script], settings: Sequence[str] = (), said: Said = _nobody
+    folder: Path,
+    sandbox: Sandbox,
+    teachers: Sequence[Script],
+    students: Sequence[Script],
+    settings: Sequence[str] = (),
+    said: Said = _nobody,
 ) -> Iterator[Run]:
     """A run in the folder, new or to be gone on with, whose members follow the scripts."""
     sizes = [f"population.teachers={len(teachers)}", f"population.students={len(students)}"]
     config = load_config(None, [*SMALL, *sizes, *settings])
     engine = CountingEngine(config.slots)
-    world = new_world(0, "run", config, 0, _seeds(config, sandbox), load_source(config.fixed, config.tasks.kinds) if config.is_fixed else None)
-    tools = Tools(ScriptedScribe(dict(enumerate([*teachers, *students]))), engine, sandbox, config.tasks.load_kinds(), CompactPack())
+    world = new_world(
+        0,
+        "run",
+        config,
+        0,
+        _seeds(config, sandbox),
+        load_source(config.fixed, config.tasks.kinds) if config.is_fixed else None,
+    )
+    tools = Tools(
+        ScriptedScribe(dict(enumerate([*teachers, *students]))),
+        engine,
+        sandbox,
+        config.tasks.load_kinds(),
+        CompactPack(),
+    )
     new = not (folder / "run.sqlite").exists()
     about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}
     rows = [{"world": 0, "arm": "run", "seed": config.seed, "config": config.model_dump_json()}]
@@ -189,5 +244,9 @@ def play(run: Run, until: int | None = None) -> None:
 def _seeds(config: Config, sandbox: Sandbox) -> list[Problem]:
     drafts = seed_drafts("examples", 6, (1, 1), config.seed)
     return [
-        one for one in judge_drafts([(kind, draft, None) for kind, draft in drafts], dict(KINDS), sandbox, config.verify) if isinstance(one, Problem)
+        one
+        for one in judge_drafts(
+            [(kind, draft, None) for kind, draft in drafts], dict(KINDS), sandbox, config.verify
+        )
+        if isinstance(one, Problem)
     ]

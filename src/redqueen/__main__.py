@@ -1,5 +1,5 @@
 """python -m redqueen"""
 
-from redqueen.cli import main
+from redqueen.cli.app import main
 
 main()

@@ -1,4 +1,5 @@
-"""Files of one JSON object a line: read with errors that name the line, written so that a reader sees whole lines only."""
+"""Files of one JSON object a line: read with errors that name the line, written so that a reader
+sees whole lines only."""
 
 import contextlib
 import json
@@ -11,7 +12,8 @@ from redqueen.errors import DataError
 
 
 def read_jsonl(path: Path, required: tuple[str, ...]) -> list[tuple[int, dict[str, Any]]]:
-    """The objects of a file with their line numbers, each with the required fields, which hold text. Blank lines are passed over."""
+    """The objects of a file with their line numbers, each with the required fields, which hold
+    text. Blank lines are passed over."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
@@ -20,13 +22,16 @@ def read_jsonl(path: Path, required: tuple[str, ...]) -> list[tuple[int, dict[st
         raise DataError(f"{path} cannot be read: {error}") from error
     items = [(number, _object(path, number, line, required)) for number, line in _lines(text)]
     if not items:
-        raise DataError(f"{path} is empty: expected one JSON object a line, with {', '.join(required)}")
+        raise DataError(
+            f"{path} is empty: expected one JSON object a line, with {', '.join(required)}"
+        )
     return items
 
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """The file to write to, or standard output. Opened before the work, so that a wrong name costs nothing."""
+    """The file to write to, or standard output. Opened before the work, so that a wrong name costs
+    nothing."""
     if path is None:
         yield sys.stdout
         return

@@ -1,11 +1,22 @@
-"""The nouns: what one stage hands to the next. Frozen, plain data; a bad model output is a record too, with a reason."""
+"""The nouns: what one stage hands to the next. Frozen, plain data; a bad model output is a record
+too, with a reason."""
 
+import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from redqueen.program.complexity import Complexity
-from redqueen.program.keys import content_key
+from redqueen.sandbox.inspection.complexity import Complexity
+
+
+def content_key(*parts: str) -> str:
+    """A hash of texts in order; the lengths keep ('ab', 'c') and ('a', 'bc') apart."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()[:32]
+
 
 Role = Literal["teacher", "student", "both"]
 
@@ -78,7 +89,8 @@ class Writing:
 
 @dataclass(frozen=True)
 class Problem:
-    """A verified problem: its program ran, and gave these outputs for these inputs, in three processes alike."""
+    """A verified problem: its program ran, and gave these outputs for these inputs, in three
+    processes alike."""
 
     kind: str
     program: str
@@ -113,7 +125,8 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """A proposal that is no problem. The reason is one word, to be counted; the detail is for people."""
+    """A proposal that is no problem. The reason is one word, to be counted; the detail is for
+    people."""
 
     reason: str
     detail: str = ""

@@ -58,10 +58,30 @@ MBPP_PLUS = [
     },
 ]  # fmt: skip
 CRUXEVAL = [
-    {"id": "sample_0", "code": "def f(xs):\n    return sorted(xs)[1:]", "input": "[3, 1, 2]", "output": "[2, 3]"},
-    {"id": "sample_1", "code": "def f(text, n):\n    return text * n == 'abab'", "input": "'ab', n=2", "output": "True"},
-    {"id": "sample_2", "code": "def f():\n    return {'k': (1, None)}", "input": "", "output": "{'k': (1, None)}"},
-    {"id": "sample_3", "code": "def f(xs, key):\n    return max(xs, key=key)", "input": "[1, -2], lambda x: -x", "output": "-2"},
+    {
+        "id": "sample_0",
+        "code": "def f(xs):\n    return sorted(xs)[1:]",
+        "input": "[3, 1, 2]",
+        "output": "[2, 3]",
+    },
+    {
+        "id": "sample_1",
+        "code": "def f(text, n):\n    return text * n == 'abab'",
+        "input": "'ab', n=2",
+        "output": "True",
+    },
+    {
+        "id": "sample_2",
+        "code": "def f():\n    return {'k': (1, None)}",
+        "input": "",
+        "output": "{'k': (1, None)}",
+    },
+    {
+        "id": "sample_3",
+        "code": "def f(xs, key):\n    return max(xs, key=key)",
+        "input": "[1, -2], lambda x: -x",
+        "output": "-2",
+    },
 ]
 LIVECODEBENCH = [
     {
@@ -87,8 +107,14 @@ ANSWERS = [
     "52_8",
     "\\begin{pmatrix} -1 \\\\ 2 \\end{pmatrix}",
 ]
-MATH500 = [{"problem": f"Problem {n}", "answer": answer, "unique_id": f"own/{n}"} for n, answer in enumerate(ANSWERS)]
-CONTEST = [{"id": 1, "problem": "Find it.", "answer": "073"}, {"id": 2, "problem": "Find it too.", "answer": 27.0}]
+MATH500 = [
+    {"problem": f"Problem {n}", "answer": answer, "unique_id": f"own/{n}"}
+    for n, answer in enumerate(ANSWERS)
+]
+CONTEST = [
+    {"id": 1, "problem": "Find it.", "answer": "073"},
+    {"id": 2, "problem": "Find it too.", "answer": 27.0},
+]
 MINERVA = [
     {"idx": 0, "problem": "How large?", "solution": "It is \\boxed{1.6} cm."},
     {"idx": 1, "problem": "How many?", "solution": "\\boxed{4.5e33}"},
@@ -97,7 +123,12 @@ MINERVA = [
 OLYMPIAD = [
     {"id": 1, "question": "Which?", "final_answer": ["$69$,$84$"], "error": None},
     {"id": 2, "question": "About?", "final_answer": ["4.2"], "error": "1e-1"},
-    {"id": 3, "question": "Where?", "final_answer": ["$(-\\infty, 0) \\cup\\{1\\}$."], "error": None},
+    {
+        "id": 3,
+        "question": "Where?",
+        "final_answer": ["$(-\\infty, 0) \\cup\\{1\\}$."],
+        "error": None,
+    },
 ]
 FILES: dict[str, list[dict[str, Any]]] = {
     "humaneval.jsonl": HUMANEVAL, "humaneval_plus.jsonl.gz": HUMANEVAL, "mbpp.jsonl": MBPP, "mbpp_plus.jsonl.gz": MBPP_PLUS, "cruxeval.jsonl": CRUXEVAL,

@@ -28,14 +28,53 @@ class Case:
 
 def load_cases() -> list[Case]:
     lines = (Path(__file__).parents[1] / "data" / "hostile.jsonl").read_text().splitlines()
-    cases = [Case(item["name"], item["category"], item["program"], item["input"], item["verdict"]) for item in map(json.loads, lines)]
+    cases = [
+        Case(item["name"], item["category"], item["program"], item["input"], item["verdict"])
+        for item in map(json.loads, lines)
+    ]
     cases += [
-        Case("compile_unary_depth", "resource", "def f(x): return " + "-" * 60_000 + "1", "0", "ERROR"),
-        Case("compile_paren_depth", "resource", "def f(x): return " + "(" * 30_000 + "1" + ")" * 30_000, "0", "ERROR"),
-        Case("compile_attribute_chain", "resource", "def f(x): return x" + ".real" * 10_000, "0", "CONTAINED"),
-        Case("compile_comparison_chain", "resource", "def f(x): return x" + " < 1" * 15_000, "0", "CONTAINED"),
-        Case("source_huge", "resource", "x = [" + "1," * 200_000 + "]\ndef f(x): return 1", "0", "CONTAINED"),
-        Case("source_of_elifs", "resource", "def f(x):\n    if x: pass\n" + "    elif x: pass\n" * 3_000 + "    return 1", "0", "CONTAINED"),
+        Case(
+            "compile_unary_depth",
+            "resource",
+            "def f(x): return " + "-" * 60_000 + "1",
+            "0",
+            "ERROR",
+        ),
+        Case(
+            "compile_paren_depth",
+            "resource",
+            "def f(x): return " + "(" * 30_000 + "1" + ")" * 30_000,
+            "0",
+            "ERROR",
+        ),
+        Case(
+            "compile_attribute_chain",
+            "resource",
+            "def f(x): return x" + ".real" * 10_000,
+            "0",
+            "CONTAINED",
+        ),
+        Case(
+            "compile_comparison_chain",
+            "resource",
+            "def f(x): return x" + " < 1" * 15_000,
+            "0",
+            "CONTAINED",
+        ),
+        Case(
+            "source_huge",
+            "resource",
+            "x = [" + "1," * 200_000 + "]\ndef f(x): return 1",
+            "0",
+            "CONTAINED",
+        ),
+        Case(
+            "source_of_elifs",
+            "resource",
+            "def f(x):\n    if x: pass\n" + "    elif x: pass\n" * 3_000 + "    return 1",
+            "0",
+            "CONTAINED",
+        ),
         Case("input_huge", "data", "def f(x): return len(x)", "[" + "1," * 200_000 + "]", "ERROR"),
         Case("source_surrogate", "data", "def f(x): return '\ud800'", "0", "ERROR"),
         Case("input_surrogate", "data", "def f(x): return x", "'\ud800'", "ERROR"),
@@ -66,7 +105,11 @@ class Canaries:
 
     def seen(self) -> list[str]:
         found = [f"file {path.name}" for path in self.folder.iterdir()]
-        if self.secret.read_text() != SECRET or self.secret.stat().st_mtime_ns != 10**18 or self.secret.stat().st_mode & 0o777 != 0o666:
+        if (
+            self.secret.read_text() != SECRET
+            or self.secret.stat().st_mtime_ns != 10**18
+            or self.secret.stat().st_mode & 0o777 != 0o666
+        ):
             found.append("the secret file was changed")
         with selectors.DefaultSelector() as selector:
             for listener in self.listeners:
@@ -94,8 +137,9 @@ def canaries(tmp_path: Path) -> Iterator[Canaries]:
 
 
 def is_right(verdict: str, outcome: Outcome) -> bool:
-    """VALUE:x exactly that value · NOTVALUE:x anything but it · ERROR no value · TIMEOUT ended by the limit, or denied ·
-    UNSTABLE seen to differ · CONTAINED anything, so long as nothing is harmed."""
+    """VALUE:x exactly that value · NOTVALUE:x anything but it · ERROR no value · TIMEOUT ended by
+    the limit, or denied · UNSTABLE seen to differ · CONTAINED anything, so long as nothing is
+    harmed."""
     word, _, expected = verdict.partition(":")
     value = outcome.values[0] if outcome.kind == "value" else None
     if value is not None and (SECRET in value or ENV_SECRET in value):

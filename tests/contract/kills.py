@@ -1,4 +1,5 @@
-"""A small run that saves as the loop does, killed at chosen and at random moments; a script, since what dies must not be the tests.
+"""A small run that saves as the loop does, killed at chosen and at random moments; a script, since
+what dies must not be the tests.
 
     python tests/contract/kills.py points FOLDER 1         a kill at every point of a step and of the making of a run (3: at every third)
     python tests/contract/kills.py random FOLDER 1000      as many kills at random moments of one run
@@ -39,7 +40,10 @@ Hook = Callable[[], None]
 
 def rows(step: int) -> dict[str, list[dict[str, Any]]]:
     """The records of a step: the same whenever it is played."""
-    metrics = [{"world": 0, "name": f"solve/metric{number}", "value": step / (number + 1)} for number in range(10)]
+    metrics = [
+        {"world": 0, "name": f"solve/metric{number}", "value": step / (number + 1)}
+        for number in range(10)
+    ]
     proposals = [
         {
             "world": 0, "proposal": number, "pairing": 0, "teacher": "T0", "version": step, "kind": "code_o", "prompt": 0, "shown": ["a", "b"],
@@ -47,11 +51,16 @@ def rows(step: int) -> dict[str, list[dict[str, Any]]]:
         }
         for number in range(PROPOSALS)
     ]  # fmt: skip
-    return {"metrics": metrics, "proposals": proposals, "timings": [{"stage": "solve", "seconds": time.monotonic(), "waited_s": 0.0}]}
+    return {
+        "metrics": metrics,
+        "proposals": proposals,
+        "timings": [{"stage": "solve", "seconds": time.monotonic(), "waited_s": 0.0}],
+    }
 
 
 def files(step: int, hook: Hook) -> dict[str, Callable[[Path], object]]:
-    """Three files of one step: tensors, a folder with bytes that are written in two halves, and tensors again."""
+    """Three files of one step: tensors, a folder with bytes that are written in two halves, and
+    tensors again."""
 
     def halves(path: Path) -> None:
         path.mkdir()
@@ -73,15 +82,27 @@ def steps_in(checkpoint: Checkpoint) -> set[int]:
     found = {checkpoint.step, checkpoint.state["step"]}
     for name in ("model.safetensors", "optimizer.safetensors"):
         found |= set(load_file(checkpoint.folder / name)["numbers"].tolist())
-    found |= set(np.fromfile(checkpoint.folder / "adapters/T0/numbers.bin", dtype=np.int32).tolist())
+    found |= set(
+        np.fromfile(checkpoint.folder / "adapters/T0/numbers.bin", dtype=np.int32).tolist()
+    )
     return found
 
 
-def work(folder: Path, until: int, say: Callable[[str], None] = lambda text: None, hook: Hook = lambda: None) -> None:
-    """Make the run or go on with it, up to a step: a record in the ledger, then a checkpoint, and each is acknowledged."""
+def work(
+    folder: Path,
+    until: int,
+    say: Callable[[str], None] = lambda text: None,
+    hook: Hook = lambda: None,
+) -> None:
+    """Make the run or go on with it, up to a step: a record in the ledger, then a checkpoint, and
+    each is acknowledged."""
     with RunLock(folder):
         if not (folder / FILE).exists():
-            Ledger.create(folder, {"config": "steps = 4\n", "base": "pawn"}, [{"world": 0, "arm": "run", "seed": 1, "config": "{}"}]).close()
+            Ledger.create(
+                folder,
+                {"config": "steps = 4\n", "base": "pawn"},
+                [{"world": 0, "arm": "run", "seed": 1, "config": "{}"}],
+            ).close()
         with Ledger.open(folder) as ledger:
             checkpoints = Checkpoints(folder)
             checkpoints.sweep()
@@ -96,7 +117,8 @@ def work(folder: Path, until: int, say: Callable[[str], None] = lambda text: Non
 
 
 def inspect(folder: Path, ledger_acknowledged: int, checkpoint_acknowledged: int) -> int:
-    """What must hold after a kill at any moment. The last step of the ledger is returned; -1 if there is no run yet."""
+    """What must hold after a kill at any moment. The last step of the ledger is returned; -1 if
+    there is no run yet."""
     with RunLock(folder):  # the dead hold nothing
         pass
     if not (folder / FILE).exists():
@@ -104,21 +126,32 @@ def inspect(folder: Path, ledger_acknowledged: int, checkpoint_acknowledged: int
         return -1
     with contextlib.closing(reader(folder)) as connection:
         last = last_step(connection)
-        assert last >= ledger_acknowledged, f"step {ledger_acknowledged} was acknowledged, the ledger ends with {last}"
+        assert last >= ledger_acknowledged, (
+            f"step {ledger_acknowledged} was acknowledged, the ledger ends with {last}"
+        )
         for table, count in (("metrics", 10), ("proposals", PROPOSALS), ("timings", 1)):
-            found = connection.execute(f"SELECT step, count(*) FROM {table} GROUP BY step ORDER BY step").fetchall()
-            assert [tuple(row) for row in found] == [(step, count) for step in range(last + 1)], table
+            found = connection.execute(
+                f"SELECT step, count(*) FROM {table} GROUP BY step ORDER BY step"
+            ).fetchall()
+            assert [tuple(row) for row in found] == [(step, count) for step in range(last + 1)], (
+                table
+            )
     for named in folder.glob("checkpoints/[0-9]*"):
         read_state(named, int(named.name))  # what has its name is whole
     newest = Checkpoints(folder).newest(at_most=last)
     step = newest.step if newest else -1
-    assert step >= checkpoint_acknowledged, f"checkpoint {checkpoint_acknowledged} was acknowledged, the newest is {step}"
+    assert step >= checkpoint_acknowledged, (
+        f"checkpoint {checkpoint_acknowledged} was acknowledged, the newest is {step}"
+    )
     assert newest is None or steps_in(newest) == {step}
     return last
 
 
-def in_child(job: Callable[[Callable[[str], None]], None], kill_after_s: float | None = None) -> tuple[int, int, bool]:
-    """Run a job in a forked process, killed after a while; what it acknowledged of ledger and checkpoints, and whether it was killed."""
+def in_child(
+    job: Callable[[Callable[[str], None]], None], kill_after_s: float | None = None
+) -> tuple[int, int, bool]:
+    """Run a job in a forked process, killed after a while; what it acknowledged of ledger and
+    checkpoints, and whether it was killed."""
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -138,7 +171,9 @@ def in_child(job: Callable[[Callable[[str], None]], None], kill_after_s: float |
     with os.fdopen(read) as pipe:
         lines = pipe.read().split()
     assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) == 0, "the writer failed"
-    acknowledged = {kind: max((int(line[1:]) for line in lines if line[0] == kind), default=-1) for kind in "LC"}
+    acknowledged = {
+        kind: max((int(line[1:]) for line in lines if line[0] == kind), default=-1) for kind in "LC"
+    }
     return acknowledged["L"], acknowledged["C"], os.WIFSIGNALED(status)
 
 
@@ -147,7 +182,8 @@ def void(value: object) -> None:
 
 
 def die_at(point: int) -> tuple[Hook, list[int]]:
-    """Hook the calls that change the disk; the process kills itself at the given one. Before and after a call are two points."""
+    """Hook the calls that change the disk; the process kills itself at the given one. Before and
+    after a call are two points."""
     seen = [0]
 
     def hook() -> None:
@@ -155,7 +191,9 @@ def die_at(point: int) -> tuple[Hook, list[int]]:
         if seen[0] == point:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def around(call: Callable[..., Any], wanted: Callable[..., bool] = lambda *args, **named: True) -> Callable[..., Any]:
+    def around(
+        call: Callable[..., Any], wanted: Callable[..., bool] = lambda *args, **named: True
+    ) -> Callable[..., Any]:
         def hooked(*args: Any, **named: Any) -> Any:
             if not wanted(*args, **named):
                 return call(*args, **named)
@@ -183,18 +221,25 @@ def die_at(point: int) -> tuple[Hook, list[int]]:
 
 def straight(folder: Path, until: int) -> str:
     """The digest of a run that nobody disturbs."""
-    with Ledger.create(folder, {"config": "steps = 4\n", "base": "pawn"}, [{"world": 0, "arm": "run", "seed": 1, "config": "{}"}]) as ledger:
+    with Ledger.create(
+        folder,
+        {"config": "steps = 4\n", "base": "pawn"},
+        [{"world": 0, "arm": "run", "seed": 1, "config": "{}"}],
+    ) as ledger:
         for step in range(until + 1):
             ledger.write(step, rows(step))
     return digest(folder)
 
 
 def kill_at_points(folder: Path, stride: int) -> dict[str, int]:
-    """A kill at each point of making a run, and of going on with one that has remains to sweep and a checkpoint to delete."""
+    """A kill at each point of making a run, and of going on with one that has remains to sweep and
+    a checkpoint to delete."""
     going = folder / "start"
     in_child(lambda say: work(going, 2, say))
     shutil.copytree(going / "checkpoints/000001", going / "checkpoints/.deleted-000000")
-    shutil.copytree(going / "checkpoints/000001/adapters", going / "checkpoints/.staging-000003/adapters")
+    shutil.copytree(
+        going / "checkpoints/000001/adapters", going / "checkpoints/.staging-000003/adapters"
+    )
     done = {}
     for name, start, until, floor in (("new", None, -1, -1), ("going", going, 3, 2)):
         expected = straight(folder / name / "straight", until + 1)
@@ -204,7 +249,9 @@ def kill_at_points(folder: Path, stride: int) -> dict[str, int]:
             if start:
                 shutil.copytree(start, run)
 
-            def job(say: Callable[[str], None], run: Path = run, point: int = point, until: int = until) -> None:
+            def job(
+                say: Callable[[str], None], run: Path = run, point: int = point, until: int = until
+            ) -> None:
                 hook, _ = die_at(point)
                 work(run, until, say, hook)
 
@@ -229,8 +276,11 @@ def kill_at_random(folder: Path, kills: int) -> dict[str, int]:
     span_s = time.monotonic() - began
     died = 0
     for _ in range(kills):
-        new_ledger, new_checkpoint, killed = in_child(lambda say: work(run, 10**9, say), draw.uniform(0, span_s))
-        # a life that ends before its first acknowledgement has lost nothing either; but it may have taken back a step without checkpoint
+        new_ledger, new_checkpoint, killed = in_child(
+            lambda say: work(run, 10**9, say), draw.uniform(0, span_s)
+        )
+        # a life that ends before its first acknowledgement has lost nothing either; but it may have
+        # taken back a step without checkpoint
         ledger, checkpoint = max(new_ledger, checkpoint), max(new_checkpoint, checkpoint)
         inspect(run, ledger, checkpoint)
         died += killed
@@ -242,7 +292,8 @@ def kill_at_random(folder: Path, kills: int) -> dict[str, int]:
 
 
 def fill_up(folder: Path) -> dict[str, int]:
-    """A step on a disk with a little more space each time, until it has enough; then the run goes on."""
+    """A step on a disk with a little more space each time, until it has enough; then the run goes
+    on."""
     run, ballast = folder / "run", folder / "ballast"
     work(run, 2)
     failed: dict[str, int] = {"ledger": 0, "checkpoint": 0}
@@ -269,5 +320,9 @@ def fill_up(folder: Path) -> dict[str, int]:
 
 if __name__ == "__main__":
     what, place, *count = sys.argv[1:]
-    ways: dict[str, Callable[..., dict[str, int]]] = {"points": kill_at_points, "random": kill_at_random, "full": fill_up}
+    ways: dict[str, Callable[..., dict[str, int]]] = {
+        "points": kill_at_points,
+        "random": kill_at_random,
+        "full": fill_up,
+    }
     sys.stdout.write(json.dumps(ways[what](Path(place), *map(int, count))) + "\n")

@@ -1,31 +1,35 @@
-"""Absolute Zero Reasoner's known defects, one test each: its approach, in miniature, is fooled; ours is not.
+"""Absolute Zero Reasoner's known defects, one test each: its approach, in miniature, is fooled;
+ours is not.
 
-The miniatures are written here from the description of the defects; nothing of that code base is used.
+The miniatures are written here from the description of the defects; nothing of that code base is
+used.
 """
 
 import random
 
 import pytest
 
-from redqueen.archive import Archive
-from redqueen.config import load_config
+from redqueen.config.schema import load_config
+from redqueen.core.archive import Archive
 from redqueen.errors import ConfigError
-from redqueen.propose import ProposeConfig, proposal_prompt
 from redqueen.records import Problem, Proposal, Rejection
+from redqueen.rng import stream
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.solve import grade
-from redqueen.streams import stream
+from redqueen.stages.propose import ProposeConfig, proposal_prompt
+from redqueen.stages.solve import grade
+from redqueen.stages.verify import VerifyConfig, verify
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_pack
-from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import chat
 from tests.unit.test_archive import problem as archived
 
 CHAT = load_pack("chat")
 
 
-def propose(pool: SandboxPool, program: str, given: str = "1", config: VerifyConfig | None = None) -> Problem | Rejection:
+def propose(
+    pool: SandboxPool, program: str, given: str = "1", config: VerifyConfig | None = None
+) -> Problem | Rejection:
     proposal = Proposal("code_o", chat(("program", program), ("input", given)))
     return verify([proposal], KINDS, CHAT, pool, config or VerifyConfig())[0]
 
@@ -46,19 +50,30 @@ def exec_f(program: str) -> object:
 
 
 def a_problem(pool: SandboxPool, kind: str, program: str, given: str) -> Problem:
-    verdict = verify([Proposal(kind, chat(("program", program), ("input", given)))], KINDS, CHAT, pool, VerifyConfig())[0]
+    verdict = verify(
+        [Proposal(kind, chat(("program", program), ("input", given)))],
+        KINDS,
+        CHAT,
+        pool,
+        VerifyConfig(),
+    )[0]
     assert isinstance(verdict, Problem), verdict
     return verdict
 
 
-def test_1_a_random_program_is_rejected_by_its_values_not_by_a_word_in_its_output(pool: SandboxPool) -> None:
+def test_1_a_random_program_is_rejected_by_its_values_not_by_a_word_in_its_output(
+    pool: SandboxPool,
+) -> None:
     program = "import random\ndef f(x): return random.random()"
     f = exec_f(program)
     their_check = "error" not in f"{f(1)} {f(1)}"  # type: ignore[operator]
     assert their_check  # passes though the two values differ
     assert pool.run([Job(program, ("1",), stable=True)])[0].kind == "unstable"
     assert reason(propose(pool, program)) == "forbidden_import"
-    assert reason(propose(pool, program, config=VerifyConfig(allowed_modules=frozenset({"random"})))) == "unstable"
+    assert (
+        reason(propose(pool, program, config=VerifyConfig(allowed_modules=frozenset({"random"}))))
+        == "unstable"
+    )
 
 
 def test_2_a_long_output_is_rejected_not_cut(pool: SandboxPool) -> None:
@@ -72,10 +87,20 @@ def test_2_a_long_output_is_rejected_not_cut(pool: SandboxPool) -> None:
     assert reason(propose(pool, program, "900")) == "too_long"
 
 
-@pytest.mark.parametrize("answer", ["eval(gold_output)", "gold_output", "type('A', (), {'__eq__': lambda s, o: True})()", "1 if True else 2"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "eval(gold_output)",
+        "gold_output",
+        "type('A', (), {'__eq__': lambda s, o: True})()",
+        "1 if True else 2",
+    ],
+)
 def test_3a_an_output_that_is_code_earns_nothing(pool: SandboxPool, answer: str) -> None:
     gold_output = "7"
-    their_verdict = eval(f"({answer}) == {gold_output} or {answer} == '{gold_output}'", {"gold_output": gold_output})
+    their_verdict = eval(
+        f"({answer}) == {gold_output} or {answer} == '{gold_output}'", {"gold_output": gold_output}
+    )
     assert their_verdict or answer.startswith("1 if")
     problem = a_problem(pool, "code_o", "def f(x): return x + 6", "1")
     assert problem.outputs == (gold_output,)
@@ -96,20 +121,35 @@ def test_3c_an_object_that_equals_everything_is_no_value(pool: SandboxPool) -> N
     assert reason(propose(pool, program)) == "unsupported"
     inputs = [("input", str(number)) for number in range(10)]
     base = a_problem(pool, "code_o", "def f(x): return x * 2", "1")
-    problem = verify([Proposal("code_f", chat(("message", "double"), *inputs), (base,))], KINDS, CHAT, pool, VerifyConfig())[0]
+    problem = verify(
+        [Proposal("code_f", chat(("message", "double"), *inputs), (base,))],
+        KINDS,
+        CHAT,
+        pool,
+        VerifyConfig(),
+    )[0]
     assert isinstance(problem, Problem)
     assert attempt(pool, problem, "program", program) == "wrong"
 
 
-@pytest.mark.parametrize(("gold", "answer"), [("1", "True"), ("1", "1.0"), ("0", "False"), ("'1'", "1"), ("'1.0'", "'1'"), ("(1,)", "[1]")])
+@pytest.mark.parametrize(
+    ("gold", "answer"),
+    [("1", "True"), ("1", "1.0"), ("0", "False"), ("'1'", "1"), ("'1.0'", "'1'"), ("(1,)", "[1]")],
+)
 def test_3d_types_count(pool: SandboxPool, gold: str, answer: str) -> None:
-    assert eval(f"{gold} == {answer}") or str(eval(gold)).rstrip(".0") == str(eval(answer)).rstrip(".0") or list(eval(gold)) == list(eval(answer))
+    assert (
+        eval(f"{gold} == {answer}")
+        or str(eval(gold)).rstrip(".0") == str(eval(answer)).rstrip(".0")
+        or list(eval(gold)) == list(eval(answer))
+    )
     problem = a_problem(pool, "code_o", f"def f(x): return {gold}", "1")
     assert attempt(pool, problem, "output", answer) == "wrong"
     assert attempt(pool, problem, "output", gold) == "right"
 
 
-def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(pool: SandboxPool, tmp_path: object) -> None:
+def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(
+    pool: SandboxPool, tmp_path: object
+) -> None:
     canary = f"{tmp_path}/touched"
     answer = f"__import__('pathlib').Path({canary!r}).touch()"
     problem = a_problem(pool, "code_o", "def f(x): return None", "1")
@@ -126,7 +166,9 @@ def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(pool:
         "def f(x): return __import__('os').getpid()",
         "from os import sys\ndef f(x): return 1",
     ):
-        assert not any(f"import {word}" in program for word in banned_words)  # passes a search for banned words
+        assert not any(
+            f"import {word}" in program for word in banned_words
+        )  # passes a search for banned words
         assert reason(propose(pool, program)) in ("forbidden_import", "forbidden_name")
 
 
@@ -155,7 +197,11 @@ def test_7_set_order_and_custom_objects_are_caught(pool: SandboxPool) -> None:
 
 def test_8_the_archive_drops_the_oldest_and_every_draw_has_a_seed() -> None:
     theirs = [archived(number) for number in range(5)][:3]
-    assert [item.outputs[0] for item in theirs] == ["0", "1", "2"]  # the newest are lost, and the archive stands still
+    assert [item.outputs[0] for item in theirs] == [
+        "0",
+        "1",
+        "2",
+    ]  # the newest are lost, and the archive stands still
     archive = Archive(3, [archived(number) for number in range(5)])
     assert [item.outputs[0] for item in archive] == ["2", "3", "4"]
     random.seed()
@@ -167,7 +213,11 @@ def test_9_a_prompt_that_is_too_long_is_shortened_and_stops_nothing(pool: Sandbo
     short = a_problem(pool, "code_o", "def f(x): return x", "1")
     limit = 6000
     whole = CHAT.render(KINDS["code_o"].ask_proposal([short, long, short]))
-    assert [prompt for prompt in [whole] if len(prompt.text) <= limit - 2000] == []  # filtering by length leaves nothing to train on
-    prompt, shown = proposal_prompt(KINDS["code_o"], [short, long, short], CHAT, ProposeConfig(max_prompt_chars=limit - 2000))
+    assert [
+        prompt for prompt in [whole] if len(prompt.text) <= limit - 2000
+    ] == []  # filtering by length leaves nothing to train on
+    prompt, shown = proposal_prompt(
+        KINDS["code_o"], [short, long, short], CHAT, ProposeConfig(max_prompt_chars=limit - 2000)
+    )
     assert len(prompt.text) <= limit - 2000
     assert shown == (short, short)

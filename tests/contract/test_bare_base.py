@@ -1,14 +1,15 @@
-"""Sampling from a bare base: a row's greedy completion is its own; stop tokens, stop texts and limits end it."""
+"""Sampling from a bare base: a row's greedy completion is its own; stop tokens, stop texts and
+limits end it."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from redqueen.engine import Completion, Row, Sampling
-from redqueen.engine.torch_engine import TorchEngine
-from redqueen.model.base import Base
+from redqueen.engine.protocol import Completion, Row, Sampling
+from redqueen.engine.torch.engine import TorchEngine
+from redqueen.models.base import Base
 from redqueen.pawn.heldout import load_suite
-from redqueen.solve import answer_prompt
+from redqueen.stages.solve import answer_prompt
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_pack
 
@@ -17,22 +18,33 @@ from redqueen.tasks.prompts import load_pack
 def prompts(pawn: Base) -> list[tuple[int, ...]]:
     """Questions of all kinds and tiers."""
     problems = [item.problem for item in load_suite("heldout-quick")[::25]]
-    return [tuple(pawn.encode(answer_prompt(problem, KINDS[problem.kind], load_pack("compact")))) for problem in problems]
+    return [
+        tuple(pawn.encode(answer_prompt(problem, KINDS[problem.kind], load_pack("compact"))))
+        for problem in problems
+    ]
 
 
 def greedy(pawn: Base, *stop_texts: str) -> Sampling:
     return Sampling(temperature=0, stop_tokens=pawn.stops(())[0], stop_texts=stop_texts)
 
 
-def test_a_greedy_completion_is_the_same_alone_and_among_others(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
+def test_a_greedy_completion_is_the_same_alone_and_among_others(
+    pawn: Base, prompts: list[tuple[int, ...]]
+) -> None:
     rows = [Row(prompt, max_tokens=40) for prompt in prompts]
     among_others = TorchEngine(pawn).generate(rows, greedy(pawn))
-    assert [TorchEngine(pawn).generate([row], greedy(pawn))[0].tokens for row in rows] == [completion.tokens for completion in among_others]
+    assert [TorchEngine(pawn).generate([row], greedy(pawn))[0].tokens for row in rows] == [
+        completion.tokens for completion in among_others
+    ]
     backwards = TorchEngine(pawn).generate(rows[::-1], greedy(pawn))
-    assert [completion.tokens for completion in backwards[::-1]] == [completion.tokens for completion in among_others]
+    assert [completion.tokens for completion in backwards[::-1]] == [
+        completion.tokens for completion in among_others
+    ]
 
 
-def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
+def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(
+    pawn: Base, prompts: list[tuple[int, ...]]
+) -> None:
     rows = [Row(prompt, max_tokens=4 + 12 * number) for number, prompt in enumerate(prompts)]
     stops = pawn.stops(())[0]
     found = TorchEngine(pawn).generate(rows, greedy(pawn))
@@ -46,16 +58,26 @@ def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(pawn: Base, prompts:
     assert {completion.ended for completion in found} == {"stop", "length"}
 
 
-def test_without_stops_every_row_writes_to_its_limit(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
+def test_without_stops_every_row_writes_to_its_limit(
+    pawn: Base, prompts: list[tuple[int, ...]]
+) -> None:
     rows = [Row(prompt, max_tokens=1 + number) for number, prompt in enumerate(prompts)]
-    assert [len(completion.tokens) for completion in TorchEngine(pawn).generate(rows, Sampling(temperature=0))] == [row.max_tokens for row in rows]
+    assert [
+        len(completion.tokens)
+        for completion in TorchEngine(pawn).generate(rows, Sampling(temperature=0))
+    ] == [row.max_tokens for row in rows]
 
 
-def test_a_row_ends_where_it_has_written_a_stop_text(pawn: Base, prompts: list[tuple[int, ...]]) -> None:
+def test_a_row_ends_where_it_has_written_a_stop_text(
+    pawn: Base, prompts: list[tuple[int, ...]]
+) -> None:
     rows = [Row(prompt, max_tokens=40) for prompt in prompts]
     text = ">>output\n"  # two tokens
     assert pawn.stops([text])[1] == (text,)
-    plain = [pawn.decode(list(completion.tokens)) for completion in TorchEngine(pawn).generate(rows, greedy(pawn))]
+    plain = [
+        pawn.decode(list(completion.tokens))
+        for completion in TorchEngine(pawn).generate(rows, greedy(pawn))
+    ]
     stopped = TorchEngine(pawn).generate(rows, greedy(pawn, text))
     assert any(text in whole for whole in plain)
     for whole, completion in zip(plain, stopped, strict=True):
@@ -74,7 +96,9 @@ def test_every_row_is_told_once_when_it_ends(pawn: Base, prompts: list[tuple[int
             assert number not in told
             told[number] = completion
 
-    found = TorchEngine(pawn).generate([Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended)
+    found = TorchEngine(pawn).generate(
+        [Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended
+    )
     assert told == dict(enumerate(found))
 
 

@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from redqueen.engine import Row, Sampling
-from redqueen.engine.torch_engine import TorchEngine
+from redqueen.engine.protocol import Row, Sampling
+from redqueen.engine.torch.engine import TorchEngine
+from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
-from redqueen.evaluate.target import load_target
-from redqueen.model.base import FAMILIES, PAWN, Base, load_base
-from redqueen.model.fingerprint import of_file
-from redqueen.model.peft_io import save_adapter, weights_under
-from redqueen.model.population import Population
+from redqueen.evaluate.targets import load_target
+from redqueen.models.base import FAMILIES, PAWN, Base, load_base
+from redqueen.models.fingerprint import of_file
+from redqueen.models.peft_io import save_adapter, weights_under
 from redqueen.tasks.prompts import Prompt
 
 PROMPT = Prompt(">>student code_o\n>>program\ndef f(n):\n    return n + 3\n>>input\n4\n>>answer\n")
@@ -34,7 +34,9 @@ MORE = {
 def tiny(family: str, folder: Path, sliding_window: int = 64) -> Path:
     """A small random model of this family, with Pawn's tokenizer."""
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, sliding_window=sliding_window, **TINY, **MORE.get(family, {})))
+    model = AutoModelForCausalLM.from_config(
+        AutoConfig.for_model(family, sliding_window=sliding_window, **TINY, **MORE.get(family, {}))
+    )
     model.save_pretrained(folder)
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(PAWN / name, folder)
@@ -61,23 +63,35 @@ def test_a_model_of_every_family_loads_and_continues_a_prompt(family: str, tmp_p
 
 
 @pytest.mark.parametrize("family", ["gemma2", "gemma3_text", "mistral"])
-def test_a_model_that_looks_back_only_so_far_continues_a_longer_prompt(family: str, tmp_path: Path) -> None:
+def test_a_model_that_looks_back_only_so_far_continues_a_longer_prompt(
+    family: str, tmp_path: Path
+) -> None:
     assert_continues(load_base(str(tiny(family, tmp_path, sliding_window=8)), device="cpu"))
 
 
 def assert_continues(base: Base) -> None:
-    """Greedy, in a batch of a longer and a shorter prompt, as the model does when it reads the whole text at once."""
+    """Greedy, in a batch of a longer and a shorter prompt, as the model does when it reads the
+    whole text at once."""
     prompts = [tuple(base.encode(PROMPT)), tuple(base.encode(PROMPT))[-7:]]
-    found = TorchEngine(base).generate([Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0))
+    found = TorchEngine(base).generate(
+        [Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0)
+    )
     for prompt, completion in zip(prompts, found, strict=True):
-        likeliest = base.model(input_ids=torch.tensor([prompt + completion.tokens])).logits[0].argmax(-1).tolist()
+        likeliest = (
+            base.model(input_ids=torch.tensor([prompt + completion.tokens]))
+            .logits[0]
+            .argmax(-1)
+            .tolist()
+        )
         assert completion.tokens == tuple(likeliest[len(prompt) - 1 : -1])
 
 
 def test_pawn_loads_by_name_and_by_folder(tmp_path: Path, pawn: Base) -> None:
     assert (pawn.name, pawn.pack) == ("pawn", "compact")
     assert 2e6 < pawn.parameters < 8e6
-    again = load_base(str(pawn_in(tmp_path / "mine")), device="cpu", dtype="bfloat16", attention="eager")
+    again = load_base(
+        str(pawn_in(tmp_path / "mine")), device="cpu", dtype="bfloat16", attention="eager"
+    )
     assert (again.name, again.pack, again.dtype) == ("pawn", "compact", torch.bfloat16)
 
 
@@ -87,7 +101,9 @@ def test_pawn_loads_with_the_plain_classes_of_transformers() -> None:
     assert type(model).__name__ == "LlamaForCausalLM"
     assert tokenizer.apply_chat_template([{"role": "user", "content": "a"}], tokenize=False) == "a"
     ids = tokenizer(PROMPT.text, return_tensors="pt")["input_ids"]
-    assert ">>output" in tokenizer.decode(model.generate(ids, max_new_tokens=20, do_sample=False)[0])
+    assert ">>output" in tokenizer.decode(
+        model.generate(ids, max_new_tokens=20, do_sample=False)[0]
+    )
 
 
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
@@ -148,7 +164,9 @@ def test_a_gguf_file_that_is_missing_or_broken_is_a_message(tmp_path: Path) -> N
     assert f"the base '{path}' could not be loaded" in refusal(path)
 
 
-def test_a_gguf_file_without_the_package_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gguf_file_without_the_package_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "some.gguf").write_bytes(b"GGUF")
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert "pip install 'redqueen[gguf]'" in refusal(tmp_path / "some.gguf")
@@ -170,12 +188,23 @@ def test_a_base_without_a_chat_template_says_so_when_it_is_talked_to(tmp_path: P
 @pytest.mark.parametrize(
     ("template", "expected"),
     [
-        ("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}{# system #}", "[system]Be brief.[user]2 + 2?"),
-        ("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}", "[user]Be brief.\n\n2 + 2?"),
-        ("{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}{{ messages[0]['content'] }}", "Be brief.\n\n2 + 2?"),
+        (
+            "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}{# system #}",
+            "[system]Be brief.[user]2 + 2?",
+        ),
+        (
+            "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}",
+            "[user]Be brief.\n\n2 + 2?",
+        ),
+        (
+            "{{ raise_exception('System role not supported') if messages[0]['role'] == 'system' }}{{ messages[0]['content'] }}",
+            "Be brief.\n\n2 + 2?",
+        ),
     ],
 )
-def test_a_system_text_goes_where_the_template_has_room_for_it(template: str, expected: str, tmp_path: Path) -> None:
+def test_a_system_text_goes_where_the_template_has_room_for_it(
+    template: str, expected: str, tmp_path: Path
+) -> None:
     folder = tiny("llama", tmp_path)
     (folder / "chat_template.jinja").write_text(template)
     base = load_base(str(folder), device="cpu")
@@ -184,13 +213,23 @@ def test_a_system_text_goes_where_the_template_has_room_for_it(template: str, ex
 
 @pytest.mark.parametrize(
     ("mention", "expected"),
-    [("{# system #}", "[system]Be brief.[user]1 + 1?[assistant]2[user]2 + 2?"), ("", "[user]Be brief.\n\n1 + 1?[assistant]2[user]2 + 2?")],
+    [
+        ("{# system #}", "[system]Be brief.[user]1 + 1?[assistant]2[user]2 + 2?"),
+        ("", "[user]Be brief.\n\n1 + 1?[assistant]2[user]2 + 2?"),
+    ],
 )
-def test_earlier_turns_stay_turns_whether_or_not_there_is_room_for_a_system_text(mention: str, expected: str, tmp_path: Path) -> None:
+def test_earlier_turns_stay_turns_whether_or_not_there_is_room_for_a_system_text(
+    mention: str, expected: str, tmp_path: Path
+) -> None:
     folder = tiny("llama", tmp_path)
-    (folder / "chat_template.jinja").write_text("{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}" + mention)
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] }}{% endfor %}" + mention
+    )
     base = load_base(str(folder), device="cpu")
-    assert base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "2"),)))) == expected
+    assert (
+        base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "2"),))))
+        == expected
+    )
 
 
 def test_a_reply_ends_at_every_end_the_model_knows(tmp_path: Path) -> None:
@@ -201,17 +240,28 @@ def test_a_reply_ends_at_every_end_the_model_knows(tmp_path: Path) -> None:
     assert (tokens, texts) == (frozenset({1, 5, 6, output}), ("</answer>",))
 
 
-def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the_question(tmp_path: Path) -> None:
+def test_a_thought_that_the_template_leaves_out_of_earlier_turns_is_shown_in_the_question(
+    tmp_path: Path,
+) -> None:
     folder = tiny("llama", tmp_path)
     (folder / "chat_template.jinja").write_text(
         "{% for m in messages %}[{{ m['role'] }}]{{ m['content'] if m['role'] != 'assistant' else '2' }}{% endfor %}{# system #}"
     )
     base = load_base(str(folder), device="cpu")
-    text = base.decode(base.encode(Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "<think>one more</think>2"),))))
-    assert text == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"
+    text = base.decode(
+        base.encode(
+            Prompt("2 + 2?", system="Be brief.", before=(("1 + 1?", "<think>one more</think>2"),))
+        )
+    )
+    assert (
+        text
+        == "[system]Be brief.[user]1 + 1?\n\nA whole reply to this:\n\n<think>one more</think>2\n\nNow another request.\n\n2 + 2?"
+    )
 
 
-def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(other_pawn: Path, pawn: Base) -> None:
+def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(
+    other_pawn: Path, pawn: Base
+) -> None:
     assert load_base("pawn", device="cpu", dtype="bfloat16").fingerprint == pawn.fingerprint
     other = load_base(str(other_pawn), device="cpu")
     assert other.fingerprint != pawn.fingerprint
@@ -233,7 +283,9 @@ def test_a_file_of_packed_weights_is_known_by_its_bytes(tmp_path: Path) -> None:
     assert of_file(path) != first
 
 
-def test_an_adapter_knows_the_base_it_was_made_on(tmp_path: Path, other_pawn: Path, pawn: Base) -> None:
+def test_an_adapter_knows_the_base_it_was_made_on(
+    tmp_path: Path, other_pawn: Path, pawn: Base
+) -> None:
     save_adapter(Population(pawn, 1, 4, 8.0), 0, tmp_path / "adapter")
     assert weights_under(tmp_path / "adapter") == pawn.fingerprint
     load_target(str(tmp_path / "adapter"), "pawn", "cpu", "bfloat16")

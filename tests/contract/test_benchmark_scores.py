@@ -1,19 +1,20 @@
-"""`redqueen eval` on benchmarks: figures, intervals, an adapter beside its base, and attempts that a second call takes up."""
+"""`redqueen eval` on benchmarks: figures, intervals, an adapter beside its base, and attempts that
+a second call takes up."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from redqueen.commands import gold
-from redqueen.commands.benchmarks import BenchmarkOptions
-from redqueen.commands.evaluate import EvalOptions, run
+from redqueen.cli import gold
+from redqueen.cli.benchmarks import BenchmarkOptions
+from redqueen.cli.evaluate import EvalOptions, run
+from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
-from redqueen.evaluate.intervals import paired, pass_at_k
-from redqueen.evaluate.target import load_target
-from redqueen.model.base import load_base
-from redqueen.model.peft_io import save_adapter
-from redqueen.model.population import Population
+from redqueen.evaluate.statistics import paired, pass_at_k
+from redqueen.evaluate.targets import load_target
+from redqueen.models.base import load_base
+from redqueen.models.peft_io import save_adapter
 from tests.contract.benchmark_items import write_items
 
 
@@ -31,22 +32,47 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def options(data: Path, out: Path, **others: object) -> EvalOptions:
-    benchmarks = BenchmarkOptions(data, max_tokens=6, journal=out.with_suffix(".attempts.jsonl"), **others)  # type: ignore[arg-type]
-    return EvalOptions(device="cpu", limit=24, max_tokens=2, as_json=True, out=out, benchmarks=benchmarks)
+    benchmarks = BenchmarkOptions(
+        data,
+        max_tokens=6,
+        journal=out.with_suffix(".attempts.jsonl"),
+        **others,  # type: ignore[arg-type]
+    )
+    return EvalOptions(
+        device="cpu", limit=24, max_tokens=2, as_json=True, out=out, benchmarks=benchmarks
+    )
 
 
-def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run("pawn", ["cruxeval-o", "livecodebench", "heldout-quick"], options(data, tmp_path / "out.json"))
+def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(
+        "pawn",
+        ["cruxeval-o", "livecodebench", "heldout-quick"],
+        options(data, tmp_path / "out.json"),
+    )
     found = json.loads(capsys.readouterr().out)["suites"]
     assert json.loads((tmp_path / "out.json").read_text())["suites"] == found
-    said = {name: found["cruxeval-o"][name] for name in ("n", "prompt_version", "style", "samples", "temperature", "max_tokens")}
-    assert said == {"n": 4, "prompt_version": "cruxeval-o-3", "style": "base", "samples": 1, "temperature": 0.0, "max_tokens": 6}
+    said = {
+        name: found["cruxeval-o"][name]
+        for name in ("n", "prompt_version", "style", "samples", "temperature", "max_tokens")
+    }
+    assert said == {
+        "n": 4,
+        "prompt_version": "cruxeval-o-3",
+        "style": "base",
+        "samples": 1,
+        "temperature": 0.0,
+        "max_tokens": 6,
+    }
     assert found["cruxeval-o"]["interval"][1] > 0.4  # four items say little
     assert "public tests only" in found["livecodebench"]["note"]
     assert found["heldout-quick"]["code_o"]["1"]["n"]
 
 
-def test_a_killed_evaluation_goes_on_where_it_was(data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_evaluation_goes_on_where_it_was(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "out.json"
     run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
     whole, journal = json.loads(capsys.readouterr().out), tmp_path / "out.attempts.jsonl"
@@ -55,24 +81,38 @@ def test_a_killed_evaluation_goes_on_where_it_was(data: Path, tmp_path: Path, ca
     journal.write_text("\n".join(lines[:3]) + '\n{"setting": {"sui')
     run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
     assert json.loads(capsys.readouterr().out) == whole
-    assert len(journal.read_text().splitlines()) == 3 + 1 + 3  # what was there, the torn line, what was missing
-    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out, samples=2))  # another setting starts anew
+    assert (
+        len(journal.read_text().splitlines()) == 3 + 1 + 3
+    )  # what was there, the torn line, what was missing
+    run(
+        "pawn", ["gsm8k", "cruxeval-o"], options(data, out, samples=2)
+    )  # another setting starts anew
     assert json.loads(capsys.readouterr().out)["suites"]["gsm8k"]["pass_at"].keys() == {"1", "2"}
     assert len(journal.read_text().splitlines()) == 7 + 12
 
 
-def test_an_adapter_is_compared_with_its_base_item_by_item(data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_adapter_is_compared_with_its_base_item_by_item(
+    data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(str(adapter), ["cruxeval-o"], options(data, tmp_path / "out.json"))
     found = json.loads(capsys.readouterr().out)
     row = found["suites"]["cruxeval-o"]
     assert found["target"] == "newborn"
-    assert row["against_base"] == {"difference": 0.0, "interval": [0.0, 0.0], "better": 0, "worse": 0, "p": 1.0}
+    assert row["against_base"] == {
+        "difference": 0.0,
+        "interval": [0.0, 0.0],
+        "better": 0,
+        "worse": 0,
+        "p": 1.0,
+    }
     assert row["base"]["accuracy"] == row["accuracy"]
     with pytest.raises(ConfigError, match="takes a base"):
         run(str(adapter), ["proposals"], EvalOptions(device="cpu"))
 
 
-def test_an_adapter_is_asked_what_pawn_is_asked(data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_adapter_is_asked_what_pawn_is_asked(
+    data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(str(adapter), ["heldout-quick"], options(data, tmp_path / "out.json"))
     row = json.loads(capsys.readouterr().out)["suites"]["heldout-quick"]
     assert row["n"] == 24 and row["against_base"]["better"] == row["against_base"]["worse"] == 0
@@ -83,7 +123,9 @@ def test_an_adapter_whose_base_is_gone_says_how_to_name_it(adapter: Path, tmp_pa
     config = json.loads((adapter / "adapter_config.json").read_text())
     lost = tmp_path / "lost"
     lost.mkdir()
-    (lost / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "./nowhere"}))
+    (lost / "adapter_config.json").write_text(
+        json.dumps({**config, "base_model_name_or_path": "./nowhere"})
+    )
     with pytest.raises(ConfigError, match="--base"):
         load_target(str(lost), None, "cpu", "auto")
 
@@ -92,17 +134,37 @@ def test_a_table_is_printed_with_a_row_for_each_suite(
     data: Path, adapter: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    run(str(adapter), ["gsm8k", "aime24"], EvalOptions(device="cpu", benchmarks=BenchmarkOptions(data, max_tokens=4, samples=2)))
+    run(
+        str(adapter),
+        ["gsm8k", "aime24"],
+        EvalOptions(device="cpu", benchmarks=BenchmarkOptions(data, max_tokens=4, samples=2)),
+    )
     out = capsys.readouterr().out
     assert "% pass@2" in out
     assert "difference (95 %)" in out
-    assert [line.split()[1] for line in out.splitlines() if line.startswith("│")] == ["gsm8k", "aime24"]
+    assert [line.split()[1] for line in out.splitlines() if line.startswith("│")] == [
+        "gsm8k",
+        "aime24",
+    ]
 
 
-def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert gold.run(["humaneval", "livecodebench", "aime25"], data, None, wrong=False, unsafe=False, as_json=True, out=None)
+def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert gold.run(
+        ["humaneval", "livecodebench", "aime25"],
+        data,
+        None,
+        wrong=False,
+        unsafe=False,
+        as_json=True,
+        out=None,
+    )
     out, err = capsys.readouterr()
-    assert json.loads(out) == {"humaneval": {"score": 1.0, "n": 3, "failed": []}, "aime25": {"score": 1.0, "n": 2, "failed": []}}
+    assert json.loads(out) == {
+        "humaneval": {"score": 1.0, "n": 3, "failed": []},
+        "aime25": {"score": 1.0, "n": 2, "failed": []},
+    }
     assert "livecodebench: left out: the benchmark ships no solutions" in err
 
 

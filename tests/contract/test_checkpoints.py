@@ -1,4 +1,5 @@
-"""Checkpoints survive kills, full disks and damage: what loads is whole, of one step, and not older than what was acknowledged."""
+"""Checkpoints survive kills, full disks and damage: what loads is whole, of one step, and not older
+than what was acknowledged."""
 
 import json
 import os
@@ -23,7 +24,8 @@ NAMES = ["model.safetensors", "adapters/T0/numbers.bin", "optimizer.safetensors"
 
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Path]:
-    """A folder in memory where there is one: what a kill leaves is the same, and no test waits for the disk."""
+    """A folder in memory where there is one: what a kill leaves is the same, and no test waits for
+    the disk."""
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK):
         yield tmp_path
@@ -49,7 +51,9 @@ def steps(checkpoints: Checkpoints) -> list[int]:
     return [int(path.name) for path in sorted(checkpoints.folder.glob("[0-9]*"))]
 
 
-def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_that_was_acknowledged(place: Path) -> None:
+def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_that_was_acknowledged(
+    place: Path,
+) -> None:
     """At every fourth such point; `python tests/contract/kills.py points FOLDER 1` takes them all."""
     kills = script("points", place, 4)
     assert kills["new"] > 20
@@ -63,17 +67,31 @@ def test_a_run_killed_again_and_again_has_the_digest_of_one_that_was_not(place: 
 def test_a_disk_that_is_full_at_any_write_leaves_the_old_state_intact(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=1m tmpfs {tmp_path}"
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
-    if not shutil.which("unshare") or subprocess.run([*alone, mount], capture_output=True, check=False).returncode:
+    if (
+        not shutil.which("unshare")
+        or subprocess.run([*alone, mount], capture_output=True, check=False).returncode
+    ):
         pytest.skip("no small disk can be mounted here")
-    out = subprocess.run([*alone, f"{mount} && exec {sys.executable} {kills.__file__} full {tmp_path}"], capture_output=True, text=True, check=False)
+    out = subprocess.run(
+        [*alone, f"{mount} && exec {sys.executable} {kills.__file__} full {tmp_path}"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert out.returncode == 0, out.stderr
     failed = json.loads(out.stdout)
     assert failed["ledger"] > 3
     assert failed["checkpoint"] > 3
 
 
-@pytest.mark.parametrize("write", ["path.write_bytes(bytes(200_000))", "save_file({'a': np.zeros(50_000)}, path)"], ids=["bytes", "safetensors"])
-def test_a_file_that_cannot_be_written_fails_the_save_and_nothing_else(write: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "write",
+    ["path.write_bytes(bytes(200_000))", "save_file({'a': np.zeros(50_000)}, path)"],
+    ids=["bytes", "safetensors"],
+)
+def test_a_file_that_cannot_be_written_fails_the_save_and_nothing_else(
+    write: str, tmp_path: Path
+) -> None:
     code = f"""
     import resource, sys
     from pathlib import Path
@@ -93,7 +111,12 @@ def test_a_file_that_cannot_be_written_fails_the_save_and_nothing_else(write: st
         print(error)
     print(checkpoints.newest().step, sorted(path.name for path in checkpoints.folder.iterdir()))
     """
-    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code), tmp_path], capture_output=True, text=True, check=False)
+    out = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert "checkpoint of step 2 could not be written" in out.stdout, out.stderr
     assert "File too large" in out.stdout
     assert f"redqueen resume {tmp_path}" in out.stdout
@@ -114,9 +137,15 @@ def emptied(path: Path) -> None:
     os.truncate(path, 0)
 
 
-@pytest.mark.parametrize("damage", [truncated, flipped, emptied, Path.unlink], ids=["truncated", "a bit flipped", "emptied", "deleted"])
+@pytest.mark.parametrize(
+    "damage",
+    [truncated, flipped, emptied, Path.unlink],
+    ids=["truncated", "a bit flipped", "emptied", "deleted"],
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(name: str, damage: Callable[[Path], None], tmp_path: Path) -> None:
+def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(
+    name: str, damage: Callable[[Path], None], tmp_path: Path
+) -> None:
     said: list[str] = []
     checkpoints = Checkpoints(tmp_path, say=said.append)
     save(checkpoints, 1)
@@ -134,7 +163,9 @@ def test_a_flipped_bit_anywhere_in_the_manifest_shows(tmp_path: Path) -> None:
     folder = save(Checkpoints(tmp_path), 1)
     content = (folder / MANIFEST).read_bytes()
     for place in range(len(content)):
-        (folder / MANIFEST).write_bytes(content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :])
+        (folder / MANIFEST).write_bytes(
+            content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
+        )
         with pytest.raises(Broken):
             read_state(folder, 1)
     (folder / MANIFEST).write_bytes(content)
@@ -150,7 +181,9 @@ def test_a_checkpoint_under_the_name_of_another_step_is_refused(tmp_path: Path) 
 
 def test_a_checkpoint_of_another_format_says_so(tmp_path: Path) -> None:
     folder = save(Checkpoints(tmp_path), 1)
-    (folder / MANIFEST).write_text((folder / MANIFEST).read_text().replace('"format": 1', '"format": 2'))
+    (folder / MANIFEST).write_text(
+        (folder / MANIFEST).read_text().replace('"format": 1', '"format": 2')
+    )
     with pytest.raises(Broken, match="has format 2, this redqueen reads format 1"):
         read_state(folder, 1)
 
@@ -163,7 +196,9 @@ def test_everything_is_on_the_disk_before_it_has_its_name_and_the_name_before_th
     fsync, rename = os.fsync, os.rename
 
     def noted_fsync(descriptor: int) -> None:
-        calls.append(("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(folder))))
+        calls.append(
+            ("sync", str(Path(f"/proc/self/fd/{descriptor}").readlink().relative_to(folder)))
+        )
         fsync(descriptor)
 
     def noted_rename(source: Path, target: Path, **named: int) -> None:
@@ -177,10 +212,25 @@ def test_everything_is_on_the_disk_before_it_has_its_name_and_the_name_before_th
     monkeypatch.setattr(os, "fsync", noted_fsync)
     monkeypatch.setattr(os, "rename", noted_rename)
     save(checkpoints, 2)
-    content = ["adapters/T0/numbers.bin", "adapters/T0", "adapters", "model.safetensors", "optimizer.safetensors", STATE]
+    content = [
+        "adapters/T0/numbers.bin",
+        "adapters/T0",
+        "adapters",
+        "model.safetensors",
+        "optimizer.safetensors",
+        STATE,
+    ]
     before = [("sync", f".staging-000002/{name}") for name in content]
-    manifest = [("sync", ".staging-000002"), ("sync", f".staging-000002/{MANIFEST}"), ("sync", ".staging-000002")]
-    named = [("rename", ".staging-000002 000002"), ("sync", "."), ("rename", "000001 .deleted-000001")]
+    manifest = [
+        ("sync", ".staging-000002"),
+        ("sync", f".staging-000002/{MANIFEST}"),
+        ("sync", ".staging-000002"),
+    ]
+    named = [
+        ("rename", ".staging-000002 000002"),
+        ("sync", "."),
+        ("rename", "000001 .deleted-000001"),
+    ]
     assert calls == before + manifest + named
 
 
@@ -199,7 +249,9 @@ def test_what_was_saved_is_what_is_found(tmp_path: Path) -> None:
     assert checkpoints.newest(at_most=1) is None
 
 
-def test_broken_checkpoints_and_those_of_steps_taken_back_never_push_out_whole_ones(tmp_path: Path) -> None:
+def test_broken_checkpoints_and_those_of_steps_taken_back_never_push_out_whole_ones(
+    tmp_path: Path,
+) -> None:
     checkpoints = Checkpoints(tmp_path, keep=5)
     for step in range(1, 6):
         save(checkpoints, step)
@@ -215,7 +267,9 @@ def test_broken_checkpoints_and_those_of_steps_taken_back_never_push_out_whole_o
     assert steps_in(newest) == {3}
 
 
-def test_the_same_checkpoint_saved_again_is_left_alone_and_another_one_takes_its_place(tmp_path: Path) -> None:
+def test_the_same_checkpoint_saved_again_is_left_alone_and_another_one_takes_its_place(
+    tmp_path: Path,
+) -> None:
     checkpoints = Checkpoints(tmp_path)
     first = save(checkpoints, 1).stat().st_ino
     assert save(checkpoints, 1).stat().st_ino == first
@@ -226,7 +280,9 @@ def test_the_same_checkpoint_saved_again_is_left_alone_and_another_one_takes_its
     assert [path.name for path in checkpoints.folder.iterdir()] == ["000001"]
 
 
-def test_a_disk_that_returns_something_else_is_noticed_before_the_old_one_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_returns_something_else_is_noticed_before_the_old_one_goes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoints = Checkpoints(tmp_path, keep=1)
     save(checkpoints, 1)
 
@@ -235,12 +291,16 @@ def test_a_disk_that_returns_something_else_is_noticed_before_the_old_one_goes(t
             flipped(path / "000002/model.safetensors")
 
     monkeypatch.setattr("redqueen.ledger.checkpoint.sync", lying)
-    with pytest.raises(StorageError, match=r"model.safetensors is damaged.*the disk or the memory fails"):
+    with pytest.raises(
+        StorageError, match=r"model.safetensors is damaged.*the disk or the memory fails"
+    ):
         save(checkpoints, 2)
     assert steps(checkpoints) == [1]
 
 
-def test_a_mistake_in_what_writes_a_file_is_raised_as_it_is_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_mistake_in_what_writes_a_file_is_raised_as_it_is_and_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     checkpoints = Checkpoints(tmp_path)
 
     def wrong(path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The engine against oracles: PEFT with one adapter alone, one row at a time, no sharing, an uninterrupted run."""
+"""The engine against oracles: PEFT with one adapter alone, one row at a time, no sharing, an
+uninterrupted run."""
 
 import math
 from dataclasses import replace
@@ -12,16 +13,16 @@ import torch
 import transformers
 from torch import Tensor
 
-from redqueen.engine import Completion, Row, Sampling, TrainRow, TrainSettings
 from redqueen.engine.config import EngineConfig
-from redqueen.engine.decode import Decoder, Decoders
-from redqueen.engine.generate import Generator
-from redqueen.engine.learn import _batches
-from redqueen.engine.torch_engine import TorchEngine
+from redqueen.engine.protocol import Completion, Row, Sampling, TrainRow, TrainSettings
+from redqueen.engine.torch.decode import Decoder, Decoders
+from redqueen.engine.torch.engine import TorchEngine
+from redqueen.engine.torch.generate import Generator
+from redqueen.engine.torch.learner import _batches
+from redqueen.engine.torch.population import Adapter, Routing
 from redqueen.errors import ConfigError, DataError
-from redqueen.model.base import Base, load_base
-from redqueen.model.peft_io import load_adapter, save_adapter
-from redqueen.model.population import Adapter, Routing
+from redqueen.models.base import Base, load_base
+from redqueen.models.peft_io import load_adapter, save_adapter
 
 FAMILIES = {
     "llama": transformers.LlamaConfig,
@@ -58,14 +59,26 @@ def tiny_model(family: str) -> Any:
         eos_token_id=2,
         **window,
     )
-    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager" if family == "gemma2" else "sdpa").float().eval()
+    model = (
+        transformers.AutoModelForCausalLM.from_config(
+            config, attn_implementation="eager" if family == "gemma2" else "sdpa"
+        )
+        .float()
+        .eval()
+    )
     for parameter in model.parameters():  # far from any symmetry
-        torch.nn.init.normal_(parameter, std=0.15) if parameter.dim() > 1 else parameter.data.add_(torch.randn_like(parameter) * 0.1)
+        torch.nn.init.normal_(parameter, std=0.15) if parameter.dim() > 1 else parameter.data.add_(
+            torch.randn_like(parameter) * 0.1
+        )
     return model.requires_grad_(False)
 
 
-def tiny_engine(tokenizer: Any, family: str = "llama", slots: int = 3, **settings: Any) -> TorchEngine:
-    config = EngineConfig(**{"rank": 4, "alpha": 8, "rows_in_flight": 6, "steps_between_looks": 3, **settings})
+def tiny_engine(
+    tokenizer: Any, family: str = "llama", slots: int = 3, **settings: Any
+) -> TorchEngine:
+    config = EngineConfig(
+        **{"rank": 4, "alpha": 8, "rows_in_flight": 6, "steps_between_looks": 3, **settings}
+    )
     engine = TorchEngine(Base("tiny", tiny_model(family), tokenizer), slots, config)
     for slot in range(slots):
         engine.write(slot, disturbed(engine.read(slot), slot), reset_optimizer=False)
@@ -74,7 +87,10 @@ def tiny_engine(tokenizer: Any, family: str = "llama", slots: int = 3, **setting
 
 def disturbed(adapter: Adapter, seed: int) -> Adapter:
     generator = torch.Generator().manual_seed(100 + seed)
-    return {name: (a, torch.randn(b.shape, generator=generator) * 0.1) for name, (a, b) in adapter.items()}
+    return {
+        name: (a, torch.randn(b.shape, generator=generator) * 0.1)
+        for name, (a, b) in adapter.items()
+    }
 
 
 def peft_model(engine: TorchEngine, family: str, slot: int, folder: Path) -> Any:
@@ -85,7 +101,10 @@ def peft_model(engine: TorchEngine, family: str, slot: int, folder: Path) -> Any
 
 
 def prompts(count: int, draw: Random, longest: int = 12) -> list[tuple[int, ...]]:
-    return [tuple(draw.randrange(3, VOCABULARY) for _ in range(draw.randint(2, longest))) for _ in range(count)]
+    return [
+        tuple(draw.randrange(3, VOCABULARY) for _ in range(draw.randint(2, longest)))
+        for _ in range(count)
+    ]
 
 
 def train_rows(draw: Random, slots: list[int], attempts: int = 3) -> list[TrainRow]:
@@ -103,28 +122,40 @@ def close(ours: Tensor, theirs: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_logits_and_gradients_of_every_slot_are_those_of_peft_alone(family: str, tokenizer: Any, tmp_path: Path) -> None:
+def test_logits_and_gradients_of_every_slot_are_those_of_peft_alone(
+    family: str, tokenizer: Any, tmp_path: Path
+) -> None:
     engine = tiny_engine(tokenizer, family)
     assert engine.population is not None and engine.optimizer is not None
     draw = Random(1)
     rows = train_rows(draw, [0, 1, 2])
     caught: dict[str, Tensor] = {}
     take = engine.optimizer.step
-    engine.optimizer.step = lambda learning, settings: caught.update(grads=engine.population.grads.clone()) or take(learning, settings)  # type: ignore[method-assign, union-attr]
+    engine.optimizer.step = lambda learning, settings: (  # type: ignore[method-assign]
+        caught.update(grads=engine.population.grads.clone()) or take(learning, settings)  # type: ignore[union-attr]
+    )
     oracles = {slot: peft_model(engine, family, slot, tmp_path / str(slot)) for slot in range(3)}
     ids = torch.tensor([draw.choices(range(3, VOCABULARY), k=9) for _ in range(6)])
     with torch.no_grad():
-        hidden = engine.forward.sequences(ids, torch.arange(9).expand(6, 9), None, engine.forward.routing([0, 0, 1, 1, 2, 2]))
+        hidden = engine.forward.sequences(
+            ids, torch.arange(9).expand(6, 9), None, engine.forward.routing([0, 0, 1, 1, 2, 2])
+        )
         ours = engine.forward.logits(hidden)
     for slot, oracle in oracles.items():
-        assert close(ours[2 * slot : 2 * slot + 2], oracle(ids[2 * slot : 2 * slot + 2]).logits.detach())
+        assert close(
+            ours[2 * slot : 2 * slot + 2], oracle(ids[2 * slot : 2 * slot + 2]).logits.detach()
+        )
     engine.train(rows, TrainSettings(grad_clip=math.inf))
     for slot, oracle in oracles.items():
         mine = [row for row in rows if row.slot == slot]
         total = sum(len(row.completion) for row in mine)
         for row in mine:
-            logits = oracle(torch.tensor([row.prompt + row.completion])).logits[0, len(row.prompt) - 1 : -1]
-            logprobs = torch.log_softmax(logits, -1).gather(1, torch.tensor(row.completion)[:, None])
+            logits = oracle(torch.tensor([row.prompt + row.completion])).logits[
+                0, len(row.prompt) - 1 : -1
+            ]
+            logprobs = torch.log_softmax(logits, -1).gather(
+                1, torch.tensor(row.completion)[:, None]
+            )
             (-row.advantage * logprobs.sum() / total).backward()  # type: ignore[operator]
         for name in engine.population.names:
             ours_a, ours_b = (grad[slot] for grad in engine.population.views(caught["grads"], name))
@@ -137,7 +168,11 @@ def test_a_newborn_is_the_base(tokenizer: Any) -> None:
     engine = TorchEngine(Base("tiny", tiny_model("llama"), tokenizer), 2, EngineConfig(rank=4))
     ids = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
     with torch.no_grad():
-        ours = engine.forward.logits(engine.forward.sequences(ids, torch.arange(4).expand(2, 4), None, engine.forward.routing([0, 1])))
+        ours = engine.forward.logits(
+            engine.forward.sequences(
+                ids, torch.arange(4).expand(2, 4), None, engine.forward.routing([0, 1])
+            )
+        )
         assert torch.equal(ours, tiny_model("llama")(ids).logits)
 
 
@@ -152,14 +187,20 @@ def sample_rows(draw: Random, slots: int = 3, each: int = 4, attempts: int = 3) 
 
 def same(some: list[Completion], others: list[Completion]) -> bool:
     return all(
-        a.tokens == b.tokens and a.ended == b.ended and all(abs(x - y) < 1e-5 for x, y in zip(a.logprobs, b.logprobs, strict=True))
+        a.tokens == b.tokens
+        and a.ended == b.ended
+        and all(abs(x - y) < 1e-5 for x, y in zip(a.logprobs, b.logprobs, strict=True))
         for a, b in zip(some, others, strict=True)
     )
 
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
-@pytest.mark.parametrize("sampling", [Sampling(1.0, frozenset({2, 9, 33})), Sampling(0.7, top_p=0.8), Sampling(0.0)])
-def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(family: str, sampling: Sampling, tokenizer: Any) -> None:
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0, frozenset({2, 9, 33})), Sampling(0.7, top_p=0.8), Sampling(0.0)]
+)
+def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(
+    family: str, sampling: Sampling, tokenizer: Any
+) -> None:
     engine = tiny_engine(tokenizer, family)
     rows = sample_rows(Random(2))
     together = engine.generate(rows, sampling)
@@ -171,37 +212,76 @@ def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(family: str, s
     assert same([together[number] for number in shuffled], again)
 
 
-@pytest.mark.parametrize(("in_blocks", "lanes", "at_first"), [(True, 16, [1, 2]), (True, 64, [0, 1, 2]), (False, 48, [0, 1, 2])])
+@pytest.mark.parametrize(
+    ("in_blocks", "lanes", "at_first"),
+    [(True, 16, [1, 2]), (True, 64, [0, 1, 2]), (False, 48, [0, 1, 2])],
+)
 def test_lanes_that_change_hands_change_no_text(
-    in_blocks: bool, lanes: int, at_first: list[int], tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+    in_blocks: bool,
+    lanes: int,
+    at_first: list[int],
+    tokenizer: Any,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on a GPU and as on a CPU: blocks of eight, few enough that slots wait for each other's. Rows are moved to make blocks free."""
+    """As on a GPU and as on a CPU: blocks of eight, few enough that slots wait for each other's.
+    Rows are moved to make blocks free."""
     draw = Random(21)
     rows = [
-        Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64)) for slot in (0, 1, 1, 1, 2, 2) for prompt in prompts(7, draw) for _ in range(2)
+        Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+        for slot in (0, 1, 1, 1, 2, 2)
+        for prompt in prompts(7, draw)
+        for _ in range(2)
     ]
-    apart, together = tiny_engine(tokenizer, rows_in_flight=999), tiny_engine(tokenizer, rows_in_flight=lanes)
+    apart, together = (
+        tiny_engine(tokenizer, rows_in_flight=999),
+        tiny_engine(tokenizer, rows_in_flight=lanes),
+    )
     together.decoders.in_blocks = together.decoders.reads_ahead = in_blocks
     begun: list[list[int]] = []
     assigned: list[list[int]] = []
     moved: list[int] = []
     empty, assign, move = Decoders.empty, Decoder.assign, Decoder.move
-    monkeypatch.setattr(Decoders, "empty", lambda self, slots, *more: begun.append(list(slots)) or empty(self, slots, *more))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(Decoder, "assign", lambda self, slots: assigned.append(list(slots)) or assign(self, slots))  # type: ignore[func-returns-value]
-    monkeypatch.setattr(Decoder, "move", lambda self, lanes, into: moved.extend(lanes.tolist()) or move(self, lanes, into))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        Decoders,
+        "empty",
+        lambda self, slots, *more: begun.append(list(slots)) or empty(self, slots, *more),  # type: ignore[func-returns-value]
+    )
+    monkeypatch.setattr(
+        Decoder,
+        "assign",
+        lambda self, slots: assigned.append(list(slots)) or assign(self, slots),  # type: ignore[func-returns-value]
+    )
+    monkeypatch.setattr(
+        Decoder,
+        "move",
+        lambda self, lanes, into: moved.extend(lanes.tolist()) or move(self, lanes, into),  # type: ignore[func-returns-value]
+    )
     sampling = Sampling(1.0, frozenset([5]))
     found = together.generate(rows, sampling)
     assert sorted(set(begun[0])) == at_first and assigned and (moved or len(at_first) == 2)
     expected = apart.generate(rows, sampling)
     assert [one.tokens for one in found] == [one.tokens for one in expected]
-    assert max(abs(a - b) for one, other in zip(found, expected, strict=True) for a, b in zip(one.logprobs, other.logprobs, strict=True)) < 1e-5
+    assert (
+        max(
+            abs(a - b)
+            for one, other in zip(found, expected, strict=True)
+            for a, b in zip(one.logprobs, other.logprobs, strict=True)
+        )
+        < 1e-5
+    )
 
 
 @pytest.mark.parametrize(("lanes", "begun"), [(48, 48), (64, 63), (75, 72), (200, 126)])
-def test_lanes_on_a_cpu_are_in_blocks_only_where_few_are_lost(lanes: int, begun: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_on_a_cpu_are_in_blocks_only_where_few_are_lost(
+    lanes: int, begun: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made: list[int] = []
     empty = Decoders.empty
-    monkeypatch.setattr(Decoders, "empty", lambda self, slots, *more: made.append(len(slots)) or empty(self, slots, *more))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        Decoders,
+        "empty",
+        lambda self, slots, *more: made.append(len(slots)) or empty(self, slots, *more),  # type: ignore[func-returns-value]
+    )
     rows = [Row((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
     tiny_engine(tokenizer, rows_in_flight=lanes).generate(rows, Sampling(1.0))
     assert made[0] == begun
@@ -213,15 +293,31 @@ def test_a_row_has_no_temperature_of_zero(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
-def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(in_blocks: bool, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(
+    in_blocks: bool, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     draw = Random(22)
-    rows = [Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64)) for slot in (0, 1, 1, 2) for prompt in prompts(9, draw) for _ in range(3)]
-    plain, ahead = tiny_engine(tokenizer, rows_in_flight=24), tiny_engine(tokenizer, rows_in_flight=24)
+    rows = [
+        Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+        for slot in (0, 1, 1, 2)
+        for prompt in prompts(9, draw)
+        for _ in range(3)
+    ]
+    plain, ahead = (
+        tiny_engine(tokenizer, rows_in_flight=24),
+        tiny_engine(tokenizer, rows_in_flight=24),
+    )
     ahead.decoders.in_blocks, ahead.decoders.reads_ahead = in_blocks, True
     read: list[tuple[int, tuple[int, ...]]] = []
     early: list[int] = []
     by_pass, read_ahead = Generator._read, Generator._read_ahead
-    monkeypatch.setattr(Generator, "_read", lambda self, groups: read.extend((one.slot, one.prompt) for one in groups) or by_pass(self, groups))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(
+        Generator,
+        "_read",
+        lambda self, groups: (
+            read.extend((one.slot, one.prompt) for one in groups) or by_pass(self, groups)  # type: ignore[func-returns-value]
+        ),
+    )
     expected = plain.generate(rows, Sampling(1.0, frozenset([5])))
     read.clear()
 
@@ -236,8 +332,16 @@ def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(in_blocks:
     assert sum(early) > len(read) / 3
 
 
-@pytest.mark.parametrize(("free", "said"), [(2, r"37 GB were in use; other programs hold 98 of its 140 GB\)"), (99, r"37 GB were in use\)")])
-def test_where_the_gpus_memory_ends_the_message_says_what_to_do(free: int, said: str, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("free", "said"),
+    [
+        (2, r"37 GB were in use; other programs hold 98 of its 140 GB\)"),
+        (99, r"37 GB were in use\)"),
+    ],
+)
+def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
+    free: int, said: str, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = tiny_engine(tokenizer)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free * 10**9, 140 * 10**9))
     monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 40 * 10**9)
@@ -254,7 +358,9 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(free: int, said:
 def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(5))
-    mixed = [replace(row, temperature=(None, 0.3, 1.7)[number % 3]) for number, row in enumerate(rows)]
+    mixed = [
+        replace(row, temperature=(None, 0.3, 1.7)[number % 3]) for number, row in enumerate(rows)
+    ]
     alone = {heat: engine.generate(rows, Sampling(heat)) for heat in (1.0, 0.3, 1.7)}
     found = engine.generate(mixed, Sampling(1.0))
     assert same(found, [alone[(1.0, 0.3, 1.7)[number % 3]][number] for number in range(len(rows))])
@@ -280,9 +386,13 @@ def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
     prompt = (5, 6, 7)
     found = engine.generate([Row(prompt, 1, 1, seed) for seed in range(4000)], Sampling())
     with torch.no_grad():
-        hidden = engine.forward.sequences(torch.tensor([prompt]), torch.arange(3)[None], None, engine.forward.routing([1]))
+        hidden = engine.forward.sequences(
+            torch.tensor([prompt]), torch.arange(3)[None], None, engine.forward.routing([1])
+        )
         chances = torch.softmax(engine.forward.logits(hidden)[0, -1], -1)
-    counts = torch.bincount(torch.tensor([completion.tokens[0] for completion in found]), minlength=VOCABULARY)
+    counts = torch.bincount(
+        torch.tensor([completion.tokens[0] for completion in found]), minlength=VOCABULARY
+    )
     spread = (4000 * chances * (1 - chances)).sqrt().clamp(min=1)
     assert ((counts - 4000 * chances).abs() / spread).max() < 5
 
@@ -290,33 +400,58 @@ def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
 def test_stops_and_limits_are_kept(tokenizer: Any) -> None:
     base = load_base("pawn")
     engine = TorchEngine(base, 1, EngineConfig(rank=4, steps_between_looks=5))
-    prompt = tuple(base.tokenizer(">>student code_o\n>>program\ndef f(xs):\n    return xs + [5]\n>>input\n[1, 2]\n>>answer\n")["input_ids"])
+    prompt = tuple(
+        base.tokenizer(
+            ">>student code_o\n>>program\ndef f(xs):\n    return xs + [5]\n>>input\n[1, 2]\n>>answer\n"
+        )["input_ids"]
+    )
     (whole,) = engine.generate([Row(prompt, 60)], Sampling(0.0, base.stops([">>end"])[0]))
     assert base.decode(list(whole.tokens)) == ">>output\n[1, 2, 5]\n" and whole.ended == "stop"
     (cut,) = engine.generate([Row(prompt, 60)], Sampling(0.0, stop_texts=("2, 5",)))
     assert base.decode(list(cut.tokens)) == ">>output\n[1, 2, 5" and cut.ended == "stop"
     (short,) = engine.generate([Row(prompt, 4)], Sampling(0.0))
-    assert len(short.tokens) == len(short.logprobs) == 4 and short.ended == "length" and short.tokens == whole.tokens[:4]
+    assert (
+        len(short.tokens) == len(short.logprobs) == 4
+        and short.ended == "length"
+        and short.tokens == whole.tokens[:4]
+    )
 
 
-def test_what_is_learned_from_shared_prompts_is_what_is_learned_from_separate_ones(tokenizer: Any) -> None:
+def test_what_is_learned_from_shared_prompts_is_what_is_learned_from_separate_ones(
+    tokenizer: Any,
+) -> None:
     rows = train_rows(Random(5), [0, 1, 2])
     shared, separate = tiny_engine(tokenizer), tiny_engine(tokenizer, share_prompts=False)
-    first, second = shared.train(rows, TrainSettings(learning_rate=1e-2)), separate.train(rows, TrainSettings(learning_rate=1e-2))
+    first, second = (
+        shared.train(rows, TrainSettings(learning_rate=1e-2)),
+        separate.train(rows, TrainSettings(learning_rate=1e-2)),
+    )
     assert first.shared_frac > 0.2 and second.shared_frac == 0
     for slot in range(3):
-        assert first.members[slot].grad_norm == pytest.approx(second.members[slot].grad_norm, rel=1e-4)
-        assert first.members[slot].loss == pytest.approx(second.members[slot].loss, rel=1e-4, abs=1e-6)
+        assert first.members[slot].grad_norm == pytest.approx(
+            second.members[slot].grad_norm, rel=1e-4
+        )
+        assert first.members[slot].loss == pytest.approx(
+            second.members[slot].loss, rel=1e-4, abs=1e-6
+        )
 
 
 def test_a_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
     draw = Random(3)
-    rows = [TrainRow(slot, (5,) * draw.randint(1, 60), (6,) * draw.randint(1, 30), 1.0) for slot in range(8) for _ in range(draw.randint(1, 6))]
+    rows = [
+        TrainRow(slot, (5,) * draw.randint(1, 60), (6,) * draw.randint(1, 30), 1.0)
+        for slot in range(8)
+        for _ in range(draw.randint(1, 6))
+    ]
     batches = list(_batches(rows, 150, True, torch.device("cpu")))
-    assert all(batch.ids.numel() <= 150 + 7 * len(batch.ids) for batch in batches)  # rounded up to multiples of eight
+    assert all(
+        batch.ids.numel() <= 150 + 7 * len(batch.ids) for batch in batches
+    )  # rounded up to multiples of eight
     assert sum(len(batch.targets) for batch in batches) == sum(len(row.completion) for row in rows)
     assert any(1 < len(set(batch.slots)) < 8 for batch in batches)
-    assert [len(batch.ids) for batch in _batches(rows, 10, True, torch.device("cpu"))] == [1] * len(rows)
+    assert [len(batch.ids) for batch in _batches(rows, 10, True, torch.device("cpu"))] == [1] * len(
+        rows
+    )
 
 
 def test_micro_batches_make_no_difference(tokenizer: Any) -> None:
@@ -324,7 +459,9 @@ def test_micro_batches_make_no_difference(tokenizer: Any) -> None:
     large, small = tiny_engine(tokenizer), tiny_engine(tokenizer, train_tokens=40)
     first, second = large.train(rows, TrainSettings()), small.train(rows, TrainSettings())
     for slot in range(3):
-        assert first.members[slot].grad_norm == pytest.approx(second.members[slot].grad_norm, rel=1e-4)
+        assert first.members[slot].grad_norm == pytest.approx(
+            second.members[slot].grad_norm, rel=1e-4
+        )
 
 
 def test_what_a_member_learns_does_not_depend_on_the_others(tokenizer: Any) -> None:
@@ -353,7 +490,9 @@ def test_a_gradient_that_is_no_number_changes_nothing_and_is_told(tokenizer: Any
     assert (after["weights"] - without.state()["weights"]).abs().max() < 1e-5
 
 
-def test_a_member_whose_gradient_was_no_number_learns_no_more_in_later_steps_of_the_call(tokenizer: Any) -> None:
+def test_a_member_whose_gradient_was_no_number_learns_no_more_in_later_steps_of_the_call(
+    tokenizer: Any,
+) -> None:
     rows = train_rows(Random(7), [0, 1])
     first = next(row for row in rows if row.slot == 1)
     broken = [replace(row, advantage=math.nan) if row is first else row for row in rows]
@@ -365,12 +504,21 @@ def test_a_member_whose_gradient_was_no_number_learns_no_more_in_later_steps_of_
     assert all(torch.equal(before[name][1], after[name][1]) for name in before)
 
 
-def test_a_member_with_more_rows_learns_in_several_blocks_what_it_would_alone(tokenizer: Any) -> None:
+def test_a_member_with_more_rows_learns_in_several_blocks_what_it_would_alone(
+    tokenizer: Any,
+) -> None:
     """So many rows that each block is worth it: the routing is then without padding."""
     draw = Random(9)
-    rows = [TrainRow(slot, (5, 6, number + 7), (draw.randrange(3, 90),) * 3, 1.0) for slot, count in ((0, 8), (2, 24)) for number in range(count)]
+    rows = [
+        TrainRow(slot, (5, 6, number + 7), (draw.randrange(3, 90),) * 3, 1.0)
+        for slot, count in ((0, 8), (2, 24))
+        for number in range(count)
+    ]
     settings = TrainSettings(learning_rate=1e-3)
-    together, alone = tiny_engine(tokenizer, share_prompts=False), tiny_engine(tokenizer, share_prompts=False)
+    together, alone = (
+        tiny_engine(tokenizer, share_prompts=False),
+        tiny_engine(tokenizer, share_prompts=False),
+    )
     assert together.population is not None
     assert Routing.of([row.slot for row in rows], together.population).blocks == 4
     together.train(rows, settings)
@@ -404,8 +552,12 @@ def probabilities(engine: TorchEngine, rows: list[TrainRow]) -> list[float]:
     for row in rows:
         ids = torch.tensor([row.prompt + row.completion])
         with torch.no_grad():
-            hidden = engine.forward.sequences(ids, torch.arange(ids.shape[1])[None], None, engine.forward.routing([row.slot]))
-            logprobs = torch.log_softmax(engine.forward.logits(hidden)[0, len(row.prompt) - 1 : -1], -1)
+            hidden = engine.forward.sequences(
+                ids, torch.arange(ids.shape[1])[None], None, engine.forward.routing([row.slot])
+            )
+            logprobs = torch.log_softmax(
+                engine.forward.logits(hidden)[0, len(row.prompt) - 1 : -1], -1
+            )
         found.append(float(logprobs.gather(1, torch.tensor(row.completion)[:, None]).sum()))
     return found
 
@@ -424,7 +576,10 @@ def test_sampled_and_trained_log_probabilities_agree(temperature: float, tokeniz
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(10))
     found = engine.generate(rows, Sampling(temperature, frozenset({2})))
-    learned = [TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs, temperature) for row, done in zip(rows, found, strict=True)]
+    learned = [
+        TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs, temperature)
+        for row, done in zip(rows, found, strict=True)
+    ]
     stats = engine.train(learned, TrainSettings())
     assert all(member.logprob_gap_max < 1e-4 for member in stats.members.values())
     assert all(member.entropy > 0 for member in stats.members.values())
@@ -466,7 +621,9 @@ def test_a_resumed_engine_goes_on_to_the_bit(tokenizer: Any) -> None:
     resumed.restore(first.state())
     for _ in range(2):
         resumed.train(rows, TrainSettings())
-    assert all(torch.equal(value, resumed.state()[name]) for name, value in straight.state().items())
+    assert all(
+        torch.equal(value, resumed.state()[name]) for name, value in straight.state().items()
+    )
     sampled = sample_rows(Random(14))
     assert straight.generate(sampled, Sampling()) == resumed.generate(sampled, Sampling())
 
@@ -476,18 +633,28 @@ def test_gradient_checkpointing_makes_no_difference(tokenizer: Any) -> None:
     plain, saving = tiny_engine(tokenizer), tiny_engine(tokenizer, gradient_checkpointing=True)
     first, second = plain.train(rows, TrainSettings()), saving.train(rows, TrainSettings())
     for slot in range(2):
-        assert first.members[slot].grad_norm == pytest.approx(second.members[slot].grad_norm, rel=1e-5)
+        assert first.members[slot].grad_norm == pytest.approx(
+            second.members[slot].grad_norm, rel=1e-5
+        )
 
 
-def test_an_adapter_comes_back_from_its_folder_and_fits_another_alpha(tokenizer: Any, tmp_path: Path) -> None:
+def test_an_adapter_comes_back_from_its_folder_and_fits_another_alpha(
+    tokenizer: Any, tmp_path: Path
+) -> None:
     engine, other = tiny_engine(tokenizer), tiny_engine(tokenizer, alpha=2)
     assert engine.population is not None and other.population is not None
     save_adapter(engine.population, 1, tmp_path)
     back = load_adapter(engine.population, tmp_path)
-    assert all(torch.equal(a, b) for name in back for a, b in zip(back[name], engine.read(1)[name], strict=True))
+    assert all(
+        torch.equal(a, b)
+        for name in back
+        for a, b in zip(back[name], engine.read(1)[name], strict=True)
+    )
     other.write(2, load_adapter(other.population, tmp_path), reset_optimizer=True)
     rows = [TrainRow(1, (5, 6, 7), (8, 9), 1.0)]
-    assert probabilities(engine, rows)[0] == pytest.approx(probabilities(other, [replace(rows[0], slot=2)])[0], abs=1e-4)
+    assert probabilities(engine, rows)[0] == pytest.approx(
+        probabilities(other, [replace(rows[0], slot=2)])[0], abs=1e-4
+    )
 
 
 def test_bad_adapters_slots_states_and_targets_get_messages(tokenizer: Any, tmp_path: Path) -> None:
@@ -510,4 +677,7 @@ def test_bad_adapters_slots_states_and_targets_get_messages(tokenizer: Any, tmp_
 def test_chosen_projections_only_are_adapted(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer, targets=("q_proj", "v_proj"))
     assert engine.population is not None
-    assert {name.rpartition(".")[2] for name in engine.population.names} == {"q_proj", "v_proj"} and len(engine.population.names) == 4
+    assert {name.rpartition(".")[2] for name in engine.population.names} == {
+        "q_proj",
+        "v_proj",
+    } and len(engine.population.names) == 4

@@ -1,4 +1,5 @@
-"""`redqueen eval` on a run and its members: asked together, set beside the base, kept in the ledger without changing what the run was."""
+"""`redqueen eval` on a run and its members: asked together, set beside the base, kept in the ledger
+without changing what the run was."""
 
 import json
 import shutil
@@ -11,17 +12,17 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from redqueen.cli import app
-from redqueen.commands.benchmarks import BenchmarkOptions
-from redqueen.commands.evaluate import EvalOptions, run
-from redqueen.engine.torch_engine import TorchEngine
+from redqueen.cli.app import app
+from redqueen.cli.benchmarks import BenchmarkOptions
+from redqueen.cli.evaluate import EvalOptions, run
+from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.evaluate.chosen import choose_members
-from redqueen.evaluate.target import load_members
+from redqueen.evaluate.targets import load_members
 from redqueen.ledger.lock import RunLock
+from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
 from redqueen.ledger.store import digest, reader
-from redqueen.model.base import PAWN, load_base
-from redqueen.report.export_members import choose, load_adapters, newest_checkpoint, saved_members
+from redqueen.models.base import PAWN, load_base
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import tiny
 
@@ -35,7 +36,12 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def played(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
     """A run of two steps that was measured on a benchmark after each of them."""
     folder = tmp_path_factory.mktemp("runs") / "played"
-    measured = ("evaluate.suite=cruxeval-o", "evaluate.every=1", "evaluate.limit=2", f"evaluate.data={data}")
+    measured = (
+        "evaluate.suite=cruxeval-o",
+        "evaluate.every=1",
+        "evaluate.limit=2",
+        f"evaluate.data={data}",
+    )
     words = tiny(folder, "steps=2", "device=cpu", "update.learning_rate=0.05", *measured)
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
@@ -68,13 +74,26 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 def options(data: Path, *members: str, **others: Any) -> EvalOptions:
-    return EvalOptions(device="cpu", as_json=True, members=members, max_tokens=6, limit=3, benchmarks=BenchmarkOptions(data, max_tokens=6, **others))
+    return EvalOptions(
+        device="cpu",
+        as_json=True,
+        members=members,
+        max_tokens=6,
+        limit=3,
+        benchmarks=BenchmarkOptions(data, max_tokens=6, **others),
+    )
 
 
 def test_a_run_is_measured_on_a_benchmark_while_it_is_played(played: Path) -> None:
     query = "SELECT step, count(DISTINCT subject), count(*), min(kind), min(item) FROM evals WHERE suite = 'cruxeval-o' GROUP BY step"
-    assert rows(played, query) == [(1, 2, 4, "cruxeval-o-3", "sample_0"), (2, 3, 6, "cruxeval-o-3", "sample_0")]
-    assert rows(played, "SELECT DISTINCT subject FROM evals WHERE step = 1 AND subject LIKE 'T%'") == []
+    assert rows(played, query) == [
+        (1, 2, 4, "cruxeval-o-3", "sample_0"),
+        (2, 3, 6, "cruxeval-o-3", "sample_0"),
+    ]
+    assert (
+        rows(played, "SELECT DISTINCT subject FROM evals WHERE step = 1 AND subject LIKE 'T%'")
+        == []
+    )
 
 
 def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
@@ -88,13 +107,29 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     assert (found["target"], found["run"], found["step"]) == ("run", str(folder), 2)
     row = found["suites"]["cruxeval-o"]
     assert sorted(row["members"]) == sorted(living) and len(living) == 4
-    assert row["populations"][0]["members"] == [name for name in row["members"] if name.startswith("S")]
+    assert row["populations"][0]["members"] == [
+        name for name in row["members"] if name.startswith("S")
+    ]
     assert {"mean", "majority_vote", "best_of_members"} < row["populations"][0].keys()
     assert all("against_base" in member for member in row["members"].values())
-    assert found["suites"]["heldout-quick"]["populations"][0]["majority_vote"]["n"] == 1  # one of three is about an output
-    kept = rows(folder, "SELECT suite, count(*), min(kind), count(DISTINCT subject) FROM evals WHERE suite LIKE 'eval/%' GROUP BY suite")
-    assert kept[0] == ("eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, float32)", 15, "cruxeval-o-3", 5)
-    assert kept[1][0].startswith("eval/heldout-quick (compact-") and kept[1][1:] == (15, "code_f", 5)
+    assert (
+        found["suites"]["heldout-quick"]["populations"][0]["majority_vote"]["n"] == 1
+    )  # one of three is about an output
+    kept = rows(
+        folder,
+        "SELECT suite, count(*), min(kind), count(DISTINCT subject) FROM evals WHERE suite LIKE 'eval/%' GROUP BY suite",
+    )
+    assert kept[0] == (
+        "eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, float32)",
+        15,
+        "cruxeval-o-3",
+        5,
+    )
+    assert kept[1][0].startswith("eval/heldout-quick (compact-") and kept[1][1:] == (
+        15,
+        "code_f",
+        5,
+    )
     assert digest(folder) == before
     run(str(folder), ["cruxeval-o"], options(data))  # what was asked once is not asked again
     assert json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"] == row
@@ -104,24 +139,39 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
 def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once(
     folder: Path, data: Path, calls: list[set[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = next(name for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2") if name.startswith("S1"))
+    name = next(
+        name
+        for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2")
+        if name.startswith("S1")
+    )
     run(f"{folder}/{name}", ["cruxeval-o"], options(data))
     found = json.loads(capsys.readouterr().out)
     run(str(folder), ["cruxeval-o"], options(data, name))
     assert json.loads(capsys.readouterr().out) == found
     assert found["target"] == f"run/{name}"
     assert {"accuracy", "base", "against_base"} < found["suites"]["cruxeval-o"].keys()
-    assert rows(folder, "SELECT DISTINCT subject FROM evals WHERE suite LIKE 'eval/%' ORDER BY subject") == [(name,), ("base",)]
+    assert rows(
+        folder, "SELECT DISTINCT subject FROM evals WHERE suite LIKE 'eval/%' ORDER BY subject"
+    ) == [(name,), ("base",)]
     run(str(folder), ["cruxeval-o"], options(data, "students"))
-    assert json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"]["base"] == found["suites"]["cruxeval-o"]["base"]
-    assert [len(slots) for slots in calls] == [2, 1]  # the member and the base, then the other student alone
+    assert (
+        json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"]["base"]
+        == found["suites"]["cruxeval-o"]["base"]
+    )
+    assert [len(slots) for slots in calls] == [
+        2,
+        1,
+    ]  # the member and the base, then the other student alone
 
 
 def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> None:
     import torch
 
     chosen = choose_members(str(folder), ["students"], None)
-    assert chosen is not None and [one.saved.role for one in chosen.candidates] == ["student", "student"]
+    assert chosen is not None and [one.saved.role for one in chosen.candidates] == [
+        "student",
+        "student",
+    ]
     target = load_members(chosen, None, "cpu", "auto")
     checkpoint = newest_checkpoint(folder)
     with closing(reader(folder)) as connection:
@@ -129,9 +179,15 @@ def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> Non
     member = choose(saved_members(checkpoint, 0), chosen.candidates[1].name)
     _, (expected,) = load_adapters(about, checkpoint, [member])
     found = target.engine.read(1)
-    assert all(torch.equal(one, other) for name in expected for one, other in zip(found[name], expected[name], strict=True))
+    assert all(
+        torch.equal(one, other)
+        for name in expected
+        for one, other in zip(found[name], expected[name], strict=True)
+    )
     assert any(second.abs().sum() > 0 for _, second in found.values())
-    assert all(second.abs().sum() == 0 for _, second in target.engine.read(2).values())  # the base adds nothing
+    assert all(
+        second.abs().sum() == 0 for _, second in target.engine.read(2).values()
+    )  # the base adds nothing
 
 
 def test_a_run_that_is_being_played_is_measured_but_not_written_to(
@@ -158,18 +214,42 @@ def test_a_run_that_is_being_played_is_measured_but_not_written_to(
         ("/../..", ("S0",), None, "choose from a run"),
     ],
 )
-def test_who_is_not_there_is_named_with_those_that_are(played: Path, inner: str, members: tuple[str, ...], world: int | None, message: str) -> None:
+def test_who_is_not_there_is_named_with_those_that_are(
+    played: Path, inner: str, members: tuple[str, ...], world: int | None, message: str
+) -> None:
     with pytest.raises(ConfigError, match=message):
         choose_members(f"{played}{inner}", members, world)
 
 
-def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(
+    folder: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("COLUMNS", "140")
-    words = ["--suite", "gsm8k", "--samples", "2", "--max-tokens", "4", "--device", "cpu", "--data", str(data), "--member", "students"]
+    words = [
+        "--suite",
+        "gsm8k",
+        "--samples",
+        "2",
+        "--max-tokens",
+        "4",
+        "--device",
+        "cpu",
+        "--data",
+        str(data),
+        "--member",
+        "students",
+    ]
     result = CliRunner().invoke(app, ["eval", str(folder), *words])
     assert result.exit_code == 0, result.output
-    shown = [line.split("│")[1].strip() for line in result.output.splitlines() if line.startswith("│")]
-    assert shown[0] == "base" and shown[3:] == ["mean of 2 members", "majority vote", "best of members", "best of 2 tries of the base"]
+    shown = [
+        line.split("│")[1].strip() for line in result.output.splitlines() if line.startswith("│")
+    ]
+    assert shown[0] == "base" and shown[3:] == [
+        "mean of 2 members",
+        "majority vote",
+        "best of members",
+        "best of 2 tries of the base",
+    ]
     assert "gsm8k: 2 items, 2 at temperature 0.8" in result.output and "% pass@2" in result.output
     assert rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'") == [
         ("eval/gsm8k (maths-1, base, 2 at temperature 0.8, 4 tokens, float32)",)
@@ -184,29 +264,65 @@ def remember(folder: Path, weights: str | None) -> None:
             connection.execute("INSERT INTO run VALUES ('base_weights', ?)", (weights,))
 
 
-def test_members_are_not_put_on_another_base_than_theirs(folder: Path, data: Path, tmp_path: Path) -> None:
-    assert rows(folder, "SELECT value FROM run WHERE name = 'base_weights'") == [(load_base("pawn", device="cpu").fingerprint,)]
+def test_members_are_not_put_on_another_base_than_theirs(
+    folder: Path, data: Path, tmp_path: Path
+) -> None:
+    assert rows(folder, "SELECT value FROM run WHERE name = 'base_weights'") == [
+        (load_base("pawn", device="cpu").fingerprint,)
+    ]
     before = digest(folder)
-    for weights in ("bfloat16:0", None):  # a run on Pawn that says nothing was made on an earlier one
+    for weights in (
+        "bfloat16:0",
+        None,
+    ):  # a run on Pawn that says nothing was made on an earlier one
         remember(folder, weights)
         with pytest.raises(ConfigError, match="other weights than when the members were made"):
             run(str(folder), ["cruxeval-o"], options(data))
         out = str(tmp_path / "out")
-        for words in (["resume", "--steps", "3"], ["export", "--member", "S0", "--out", out], ["retention"]):
+        for words in (
+            ["resume", "--steps", "3"],
+            ["export", "--member", "S0", "--out", out],
+            ["retention"],
+        ):
             result = CliRunner().invoke(app, [words[0], str(folder), *words[1:]])
             assert result.exit_code != 0
-            assert "other weights than when the members were made" in str(result.exception), (words, result.output)
+            assert "other weights than when the members were made" in str(result.exception), (
+                words,
+                result.output,
+            )
     assert rows(folder, "SELECT max(step) FROM marks") == [(2,)]
     assert digest(folder) == before
 
 
-def test_a_base_that_has_moved_is_found_again_and_known_by_its_weights(folder: Path, data: Path, tmp_path: Path) -> None:
+def test_a_base_that_has_moved_is_found_again_and_known_by_its_weights(
+    folder: Path, data: Path, tmp_path: Path
+) -> None:
     moved = str(shutil.copytree(PAWN, tmp_path / "moved"))
     run(str(folder), ["cruxeval-o"], replace(options(data), base=moved, dtype="bfloat16"))
     before = digest(folder)
     result = CliRunner().invoke(app, ["resume", str(folder), "--base", moved])
     assert result.exit_code == 0, result.output
     assert digest(folder) == before  # all steps were played
-    assert CliRunner().invoke(app, ["export", str(folder), "--member", "S0", "--base", moved, "--out", str(tmp_path / "out")]).exit_code == 0
-    names = [name for (name,) in rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'")]
+    assert (
+        CliRunner()
+        .invoke(
+            app,
+            [
+                "export",
+                str(folder),
+                "--member",
+                "S0",
+                "--base",
+                moved,
+                "--out",
+                str(tmp_path / "out"),
+            ],
+        )
+        .exit_code
+        == 0
+    )
+    names = [
+        name
+        for (name,) in rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'")
+    ]
     assert names == ["eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, bfloat16)"]

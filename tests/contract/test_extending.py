@@ -4,11 +4,11 @@ from pathlib import Path
 
 from redqueen.records import Attempt, Problem, Proposal
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.solve import grade
+from redqueen.stages.solve import grade
+from redqueen.stages.verify import VerifyConfig, verify
 from redqueen.tasks import TaskKind, load_kind
 from redqueen.tasks.prompts import load_pack
 from redqueen.tasks.prompts.compact import CompactPack, write_blocks
-from redqueen.verify import VerifyConfig, verify
 
 ROOT = Path(__file__).parents[2]
 NAME = "tests.any_order:AnyOrder"
@@ -24,11 +24,35 @@ def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -
     text = write_blocks([("program", "def f(x):\n    return [x, 1, True, 'a']"), ("input", "7")])
     (problem,) = verify([Proposal(NAME, text)], {NAME: kind}, CompactPack(), pool, VerifyConfig())
     assert isinstance(problem, Problem)
-    answers = ["[7, 1, True, 'a']", "['a', True, 7, 1]", "[7, True, 'a']", "[7, 1, 1, 'a']", "(7, 1, True, 'a')", "nonsense("]
+    answers = [
+        "[7, 1, True, 'a']",
+        "['a', True, 7, 1]",
+        "[7, True, 'a']",
+        "[7, 1, 1, 'a']",
+        "(7, 1, True, 'a')",
+        "nonsense(",
+    ]
     attempts: list[Attempt] = grade(
-        [(problem, write_blocks([("output", answer)])) for answer in answers], {NAME: kind}, CompactPack(), pool, VerifyConfig()
+        [(problem, write_blocks([("output", answer)])) for answer in answers],
+        {NAME: kind},
+        CompactPack(),
+        pool,
+        VerifyConfig(),
     )
-    assert [attempt.verdict for attempt in attempts] == ["right", "right", "wrong", "wrong", "wrong", "malformed"]
+    assert [attempt.verdict for attempt in attempts] == [
+        "right",
+        "right",
+        "wrong",
+        "wrong",
+        "wrong",
+        "malformed",
+    ]
     chat = load_pack("chat").render(kind.ask_answer(problem))
-    assert len(chat.before) == 1 and "'abc'" in chat.before[0][0] and "['aa', 'cc', 'bb']" in chat.before[0][1]
-    assert "7, 1, True" not in CompactPack().render(kind.ask_answer(problem)).text.replace("[x, 1, True", "")
+    assert (
+        len(chat.before) == 1
+        and "'abc'" in chat.before[0][0]
+        and "['aa', 'cc', 'bb']" in chat.before[0][1]
+    )
+    assert "7, 1, True" not in CompactPack().render(kind.ask_answer(problem)).text.replace(
+        "[x, 1, True", ""
+    )

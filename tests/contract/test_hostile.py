@@ -1,4 +1,5 @@
-"""Every hostile program gets the right verdict, harms nothing, and leaves the pool alive, whichever walls stand."""
+"""Every hostile program gets the right verdict, harms nothing, and leaves the pool alive, whichever
+walls stand."""
 
 from pathlib import Path
 
@@ -14,7 +15,17 @@ LIMITS = Limits(cpu_s=0.5, memory_mb=128)
 
 def wrong_verdicts(pool: SandboxPool, cases: list[Case], tmp_path: Path) -> list[str]:
     with canaries(tmp_path) as target:
-        outcomes = pool.run([Job(target.fill(case.program), (target.fill(case.input),), stable=True, limits=LIMITS) for case in cases])
+        outcomes = pool.run(
+            [
+                Job(
+                    target.fill(case.program),
+                    (target.fill(case.input),),
+                    stable=True,
+                    limits=LIMITS,
+                )
+                for case in cases
+            ]
+        )
         wrong = [
             f"{case.name}: {case.verdict}, got {outcome.kind} {outcome.results[0].text[:80]}"
             for case, outcome in zip(cases, outcomes, strict=True)
@@ -23,8 +34,12 @@ def wrong_verdicts(pool: SandboxPool, cases: list[Case], tmp_path: Path) -> list
         return wrong + target.seen()
 
 
-@pytest.mark.parametrize("without", [(), ("namespaces", "landlock")], ids=["all walls", "seccomp alone"])
-def test_every_hostile_program_gets_its_verdict_and_harms_nothing(without: tuple[Wall, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "without", [(), ("namespaces", "landlock")], ids=["all walls", "seccomp alone"]
+)
+def test_every_hostile_program_gets_its_verdict_and_harms_nothing(
+    without: tuple[Wall, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv(ENV_NAME, ENV_SECRET)
     with SandboxPool(SandboxConfig(lanes=2, without=without)) as pool:
         assert wrong_verdicts(pool, load_cases(), tmp_path) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.bench.sandbox import _descendants, _footprint, jobs
+from redqueen.cli.bench.sandbox import _descendants, _footprint, jobs
 from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.config import SandboxConfig, Wall
@@ -21,15 +21,23 @@ from redqueen.sandbox.pool import SandboxPool
 
 def zygote_processes(pool: SandboxPool) -> list[int]:
     """The serving processes: behind a pid namespace the started one is only the outer half."""
-    return [(_descendants(zygote.process.pid) or [zygote.process.pid])[0] for lane in pool.lanes for zygote in lane.zygotes]
+    return [
+        (_descendants(zygote.process.pid) or [zygote.process.pid])[0]
+        for lane in pool.lanes
+        for zygote in lane.zygotes
+    ]
 
 
 def outer_processes(pool: SandboxPool) -> list[int]:
     return [zygote.process.pid for lane in pool.lanes for zygote in lane.zygotes]
 
 
-@pytest.mark.parametrize("victims", [zygote_processes, outer_processes], ids=["zygotes", "outer halves"])
-def test_killed_zygotes_are_replaced_and_every_job_keeps_its_outcome(victims: Callable[[SandboxPool], list[int]]) -> None:
+@pytest.mark.parametrize(
+    "victims", [zygote_processes, outer_processes], ids=["zygotes", "outer halves"]
+)
+def test_killed_zygotes_are_replaced_and_every_job_keeps_its_outcome(
+    victims: Callable[[SandboxPool], list[int]],
+) -> None:
     batch = jobs(60, stable=True)
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         expected = [outcome.results for outcome in pool.run(batch)]
@@ -66,7 +74,7 @@ def _shoot_first_child(parent: int) -> None:
 
 
 def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redqueen.sandbox.lane._GRACE_S", 0.3)
+    monkeypatch.setattr("redqueen.sandbox.worker._GRACE_S", 0.3)
     with SandboxPool(SandboxConfig(lanes=1)) as pool:
         os.kill(zygote_processes(pool)[0], signal.SIGSTOP)
         assert pool.run([Job("def f(): return 1", limits=Limits(cpu_s=0.05))])[0].values == ("1",)
@@ -77,13 +85,16 @@ def test_leaving_a_stream_early_does_not_confuse_the_next_run() -> None:
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         for _ in pool.stream(Job(f"def f(): return {number}") for number in range(10)):
             break
-        assert [outcome.values for outcome in pool.run([Job(f"def f(): return {number}") for number in range(20, 26)])] == [
-            (str(number),) for number in range(20, 26)
-        ]
+        assert [
+            outcome.values
+            for outcome in pool.run([Job(f"def f(): return {number}") for number in range(20, 26)])
+        ] == [(str(number),) for number in range(20, 26)]
 
 
 @pytest.mark.parametrize("without", ["", "namespaces"])
-def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(without: str, tmp_path: Path) -> None:
+def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(
+    without: str, tmp_path: Path
+) -> None:
     code = f"""
     from redqueen.sandbox.config import SandboxConfig
     from redqueen.sandbox.pool import SandboxPool
@@ -92,7 +103,9 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(without: str, t
         print("ready", flush=True)
         pool.run([Job("def f():\\n    while True: pass", limits=Limits(cpu_s=2))] * 1000)
     """
-    trainer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE
+    )
     assert trainer.stdout is not None
     assert trainer.stdout.readline() == b"ready\n"
     time.sleep(0.3)
@@ -117,7 +130,9 @@ def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
     print("ready", flush=True)
     time.sleep(60)
     """
-    trainer = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
+    trainer = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE
+    )
     assert trainer.stdout is not None
     assert trainer.stdout.readline() == b"ready\n"
     family = _descendants(trainer.pid)
@@ -132,7 +147,9 @@ def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
 @pytest.mark.parametrize("without", [(), ("namespaces",)])
 def test_a_pool_outlives_the_thread_that_opened_it(without: tuple[Wall, ...]) -> None:
     opened: list[SandboxPool] = []
-    thread = threading.Thread(target=lambda: opened.append(SandboxPool(SandboxConfig(lanes=1, without=without))))
+    thread = threading.Thread(
+        target=lambda: opened.append(SandboxPool(SandboxConfig(lanes=1, without=without)))
+    )
     thread.start()
     thread.join()
     time.sleep(0.2)
@@ -167,8 +184,10 @@ def test_jobs_leave_no_memory_processes_descriptors_or_files_behind(pool: Sandbo
     assert after["largest_zygote_mb"] < before["largest_zygote_mb"] + 3
 
 
-def test_a_zygote_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("redqueen.sandbox.lane._PACKAGE_ROOT", tmp_path)
+def test_a_zygote_that_cannot_start_says_why(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("redqueen.sandbox.worker._PACKAGE_ROOT", tmp_path)
     with pytest.raises(SandboxError, match="No module named 'redqueen'"):
         SandboxPool(SandboxConfig(lanes=1))
 
@@ -188,7 +207,8 @@ def test_closing_ends_every_process() -> None:
 
 
 def test_without_privileges_the_walls_still_hold() -> None:
-    """As in a container that drops every capability: what cannot be built is reported, what remains holds."""
+    """As in a container that drops every capability: what cannot be built is reported, what remains
+    holds."""
     code = """
     import ctypes, struct, platform
     libc = ctypes.CDLL(None, use_errno=True)
@@ -201,5 +221,7 @@ def test_without_privileges_the_walls_still_hold() -> None:
         with SandboxPool(SandboxConfig(lanes=1, without=without)) as pool:
             print(pool.walls["seccomp"], pool.run([Job("def f(x): return x", ("7",), stable=True)])[0].values)
     """
-    out = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False)
+    out = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=False
+    )
     assert out.stdout == "up ('7',)\n" * 3, out.stderr

@@ -1,4 +1,5 @@
-"""Every operator of the tables under one contract, and the linear algebra under them against plain float64."""
+"""Every operator of the tables under one contract, and the linear algebra under them against plain
+float64."""
 
 import json
 import math
@@ -9,29 +10,29 @@ import pytest
 import torch
 from torch import Tensor
 
+from redqueen.engine.torch.population import Adapter
 from redqueen.errors import ConfigError
-from redqueen.evolve.cross import CROSSOVERS
-from redqueen.evolve.cross.copy_parent import CopyParent
-from redqueen.evolve.cross.dare import Dare
-from redqueen.evolve.cross.della import Della
-from redqueen.evolve.cross.extrapolate import Extrapolate
-from redqueen.evolve.cross.layerwise import Layerwise
-from redqueen.evolve.cross.linear import Linear
-from redqueen.evolve.cross.slerp import Slerp
-from redqueen.evolve.cross.svd_subspace import SvdSubspace
-from redqueen.evolve.cross.ties import Ties
-from redqueen.evolve.draws import Draws
-from redqueen.evolve.mutate import MUTATIONS, OutsideMutation
-from redqueen.evolve.mutate.component_mask import ComponentMask
-from redqueen.evolve.mutate.gaussian import Gaussian
-from redqueen.evolve.mutate.layer_gaussian import LayerGaussian
-from redqueen.evolve.mutate.neftune import Neftune
-from redqueen.evolve.mutate.rank_perturb import RankPerturb
-from redqueen.evolve.mutate.svd_jitter import SvdJitter
-from redqueen.evolve.operator import OperatorSettings
-from redqueen.evolve.step import breed
-from redqueen.evolve.thin import NEWBORN_SIZE, Span, Stack, stacks
-from redqueen.model.population import Adapter
+from redqueen.stages.evolve.cross import CROSSOVERS
+from redqueen.stages.evolve.cross.copy_parent import CopyParent
+from redqueen.stages.evolve.cross.dare import Dare
+from redqueen.stages.evolve.cross.della import Della
+from redqueen.stages.evolve.cross.extrapolate import Extrapolate
+from redqueen.stages.evolve.cross.layerwise import Layerwise
+from redqueen.stages.evolve.cross.linear import Linear
+from redqueen.stages.evolve.cross.slerp import Slerp
+from redqueen.stages.evolve.cross.svd_subspace import SvdSubspace
+from redqueen.stages.evolve.cross.ties import Ties
+from redqueen.stages.evolve.lowrank import NEWBORN_SIZE, Span, Stack, stacks
+from redqueen.stages.evolve.mutate import MUTATIONS, OutsideMutation
+from redqueen.stages.evolve.mutate.component_mask import ComponentMask
+from redqueen.stages.evolve.mutate.gaussian import Gaussian
+from redqueen.stages.evolve.mutate.layer_gaussian import LayerGaussian
+from redqueen.stages.evolve.mutate.neftune import Neftune
+from redqueen.stages.evolve.mutate.rank_perturb import RankPerturb
+from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
+from redqueen.stages.evolve.operator import OperatorSettings
+from redqueen.stages.evolve.operator_rng import Draws
+from redqueen.stages.evolve.plan import breed
 
 RANK = 4
 SHAPES = {"q": (24, 24), "k": (24, 8), "v": (24, 8), "up": (24, 40), "down": (40, 24)}
@@ -66,13 +67,22 @@ ITSELF: list[OperatorSettings] = [
 """Settings at which a parent crossed with itself is itself."""
 
 
-def member(seed: int, *, trained: bool = True, rank: int = RANK, shapes: dict[str, tuple[int, int]] = SHAPES) -> Adapter:
+def member(
+    seed: int,
+    *,
+    trained: bool = True,
+    rank: int = RANK,
+    shapes: dict[str, tuple[int, int]] = SHAPES,
+) -> Adapter:
     draw = torch.Generator().manual_seed(seed)
     found: Adapter = {}
     for layer in range(3):
         for name, (inside, outside) in shapes.items():
             a = (torch.rand(inside, rank, generator=draw) * 2 - 1) / math.sqrt(inside)
-            found[f"{layer}.{name}"] = a, torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0)
+            found[f"{layer}.{name}"] = (
+                a,
+                torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0),
+            )
     return found
 
 
@@ -88,11 +98,15 @@ def off(one: Adapter, other: Adapter) -> float:
 
 
 def same(one: Adapter, other: Adapter) -> bool:
-    return all(torch.equal(one[name][which], other[name][which]) for name in other for which in (0, 1))
+    return all(
+        torch.equal(one[name][which], other[name][which]) for name in other for which in (0, 1)
+    )
 
 
 def copied(adapters: Sequence[Adapter]) -> list[Adapter]:
-    return [{name: (a.clone(), b.clone()) for name, (a, b) in adapter.items()} for adapter in adapters]
+    return [
+        {name: (a.clone(), b.clone()) for name, (a, b) in adapter.items()} for adapter in adapters
+    ]
 
 
 PARENTS = [member(1), member(2)]
@@ -104,8 +118,17 @@ def test_a_child_has_its_parents_shapes_is_finite_and_leaves_them_alone(name: st
     child = breed(PARENTS, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
     assert list(child) == list(PARENTS[0])
     for key, (a, b) in child.items():
-        assert (a.shape, b.shape, a.dtype, b.dtype) == (PARENTS[0][key][0].shape, PARENTS[0][key][1].shape, torch.float32, torch.float32)
-        assert a.is_contiguous() and b.is_contiguous() and a.untyped_storage().nbytes() == 4 * a.numel()
+        assert (a.shape, b.shape, a.dtype, b.dtype) == (
+            PARENTS[0][key][0].shape,
+            PARENTS[0][key][1].shape,
+            torch.float32,
+            torch.float32,
+        )
+        assert (
+            a.is_contiguous()
+            and b.is_contiguous()
+            and a.untyped_storage().nbytes() == 4 * a.numel()
+        )
         assert torch.isfinite(a).all() and torch.isfinite(b).all()
     for a, _ in child.values():
         a.fill_(9)
@@ -117,14 +140,20 @@ def test_the_same_stream_gives_the_same_child_and_another_gives_another(name: st
     settings = OPERATORS[name].settings()  # type: ignore[call-arg]
     one, again, *others = (breed(PARENTS, settings, seed) for seed in (7, 7, 8, 9, 10, 11))
     assert same(one, again)
-    assert all(same(one, other) for other in others) == (name in ("linear", "slerp", "ties", "copy_parent"))  # without chance
+    assert all(same(one, other) for other in others) == (
+        name in ("linear", "slerp", "ties", "copy_parent")
+    )  # without chance
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_what_a_projection_becomes_does_not_depend_on_those_beside_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_projection_becomes_does_not_depend_on_those_beside_it(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = OPERATORS[name].settings()  # type: ignore[call-arg]
     stacked = breed(PARENTS, settings, 7)
-    monkeypatch.setattr("redqueen.evolve.thin._PIECE_CPU", 1)  # a stack for each projection
+    monkeypatch.setattr(
+        "redqueen.stages.evolve.lowrank._PIECE_CPU", 1
+    )  # a stack for each projection
     assert off(breed(PARENTS, settings, 7), stacked) < 1e-5
 
 
@@ -151,10 +180,20 @@ def test_a_parent_crossed_with_itself_is_itself(settings: OperatorSettings) -> N
 @pytest.mark.parametrize("settings", [Dare(), Della()], ids=lambda settings: settings.type)
 def test_a_parent_crossed_with_itself_is_itself_in_expectation(settings: OperatorSettings) -> None:
     parent = {name: PARENTS[0][name] for name in ("0.q", "1.up")}
-    children = [torch.cat([delta.flatten() for delta in deltas(breed([parent, parent], settings, seed)).values()]) for seed in range(200)]
-    found, wanted = torch.stack(children), torch.cat([delta.flatten() for delta in deltas(parent).values()])
+    children = [
+        torch.cat(
+            [delta.flatten() for delta in deltas(breed([parent, parent], settings, seed)).values()]
+        )
+        for seed in range(200)
+    ]
+    found, wanted = (
+        torch.stack(children),
+        torch.cat([delta.flatten() for delta in deltas(parent).values()]),
+    )
     errors = (found.mean(0) - wanted) / (found.std(0) / math.sqrt(len(children)))
-    assert 0.85 < float(errors.square().mean().sqrt()) < 1.15  # as far as chance goes, and no farther
+    assert (
+        0.85 < float(errors.square().mean().sqrt()) < 1.15
+    )  # as far as chance goes, and no farther
     assert float((found - wanted).norm()) > 0.1 * float(found.norm()), "nothing was dropped"
 
 
@@ -165,12 +204,16 @@ def test_a_child_of_newborns_is_a_newborn_that_can_learn(name: str) -> None:
     for key, (a, b) in child.items():
         assert not b.any(), f"{key} is not the base"
         lengths = a.norm(dim=0)
-        assert float(lengths.min()) > 0.3 * NEWBORN_SIZE and float(lengths.max()) < 10 * NEWBORN_SIZE
+        assert (
+            float(lengths.min()) > 0.3 * NEWBORN_SIZE and float(lengths.max()) < 10 * NEWBORN_SIZE
+        )
         assert torch.linalg.matrix_rank(a) == RANK
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_a_newborn_and_a_trained_member_have_a_child_whose_components_are_all_alive(name: str) -> None:
+def test_a_newborn_and_a_trained_member_have_a_child_whose_components_are_all_alive(
+    name: str,
+) -> None:
     for parents in ([member(1), member(2, trained=False)], [member(1, trained=False), member(2)]):
         child = breed(parents, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
         for a, b in child.values():
@@ -203,17 +246,25 @@ def test_awkward_factors_give_finite_children_with_no_dead_component(case: str, 
     a, b = awkward()[case]
     other = torch.Generator().manual_seed(3)
     beside = torch.randn(24, RANK, generator=other), torch.randn(RANK, 16, generator=other)
-    for parents in ([{"x": (a, b)}, {"x": (a, b)}], [{"x": (a, b)}, {"x": beside}], [{"x": beside}, {"x": (a, b)}]):
+    for parents in (
+        [{"x": (a, b)}, {"x": (a, b)}],
+        [{"x": (a, b)}, {"x": beside}],
+        [{"x": beside}, {"x": (a, b)}],
+    ):
         child = breed(parents, OPERATORS[name].settings(), 7)["x"]  # type: ignore[call-arg]
         assert torch.isfinite(child[0]).all() and torch.isfinite(child[1]).all()
         assert bool(((child[0].norm(dim=0) > 0) | (child[1].norm(dim=1) > 0)).all())
 
 
 @pytest.mark.parametrize(
-    "settings", [SvdJitter(eps=0, turn=0), Linear(), Slerp(), SvdSubspace(), Ties(density=1)], ids=lambda settings: settings.type
+    "settings",
+    [SvdJitter(eps=0, turn=0), Linear(), Slerp(), SvdSubspace(), Ties(density=1)],
+    ids=lambda settings: settings.type,
 )
 @pytest.mark.parametrize("case", awkward())
-def test_awkward_factors_keep_their_product_where_nothing_is_to_change(case: str, settings: OperatorSettings) -> None:
+def test_awkward_factors_keep_their_product_where_nothing_is_to_change(
+    case: str, settings: OperatorSettings
+) -> None:
     parent = {"x": awkward()[case]}
     assert off(breed([parent, parent], settings, 7), parent) < 1e-5
 
@@ -223,9 +274,17 @@ def test_awkward_factors_keep_their_product_where_nothing_is_to_change(case: str
 def test_any_rank_and_shape_will_do(name: str, rank: int, inside: int, outside: int) -> None:
     shapes = {"x": (inside, outside)}
     parents = [member(seed, rank=rank, shapes=shapes) for seed in (1, 2)]
-    for child in (breed(parents, OPERATORS[name].settings(), 7), breed([parents[0]] * 2, OPERATORS[name].settings(), 7)):  # type: ignore[call-arg]
+    for child in (
+        breed(parents, OPERATORS[name].settings(), 7),  # type: ignore[call-arg]
+        breed([parents[0]] * 2, OPERATORS[name].settings(), 7),  # type: ignore[call-arg]
+    ):
         for a, b in child.values():
-            assert a.shape == (inside, rank) and b.shape == (rank, outside) and torch.isfinite(a).all() and torch.isfinite(b).all()
+            assert (
+                a.shape == (inside, rank)
+                and b.shape == (rank, outside)
+                and torch.isfinite(a).all()
+                and torch.isfinite(b).all()
+            )
             assert bool(((a.norm(dim=0) > 0) | (b.norm(dim=1) > 0)).all())
 
 
@@ -240,7 +299,9 @@ def values(delta: Tensor) -> Tensor:
 def test_a_mean_is_the_nearest_member_to_the_mean_of_the_deltas() -> None:
     child = deltas(breed(PARENTS, Linear(share=0.3), 0))
     for name, found in child.items():
-        u, s, v = torch.linalg.svd(0.7 * deltas(PARENTS[0])[name] + 0.3 * deltas(PARENTS[1])[name], full_matrices=False)
+        u, s, v = torch.linalg.svd(
+            0.7 * deltas(PARENTS[0])[name] + 0.3 * deltas(PARENTS[1])[name], full_matrices=False
+        )
         torch.testing.assert_close(found, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
 
 
@@ -257,7 +318,10 @@ def test_a_mask_takes_whole_components_and_no_others() -> None:
         assert int((values(found) > 1e-6).sum()) == RANK // 2
         _, s, v = torch.linalg.svd(parent[name], full_matrices=False)
         kept = (found @ v[:RANK].T).norm(dim=0)
-        assert all(math.isclose(strength, whole, rel_tol=1e-4) or strength < 1e-6 for strength, whole in zip(kept.tolist(), s.tolist(), strict=False))
+        assert all(
+            math.isclose(strength, whole, rel_tol=1e-4) or strength < 1e-6
+            for strength, whole in zip(kept.tolist(), s.tolist(), strict=False)
+        )
 
 
 def test_jitter_stays_within_the_parents_spaces_and_scales_singular_values() -> None:
@@ -288,28 +352,46 @@ def test_noise_in_a_share_of_the_projections_leaves_the_others_bit_for_bit() -> 
     child = breed(PARENTS[:1], LayerGaussian(), 0)
     changed = [name for name in child if not torch.equal(child[name][0], PARENTS[0][name][0])]
     assert len(changed) == round(0.33 * len(child))
-    assert all(torch.equal(child[name][1], PARENTS[0][name][1]) == (name not in changed) for name in child)
+    assert all(
+        torch.equal(child[name][1], PARENTS[0][name][1]) == (name not in changed) for name in child
+    )
 
 
 def test_noise_has_the_size_asked_for() -> None:
     child = breed(PARENTS[:1], Gaussian(eps=0.15), 0)
-    ratios = [float((child[name][which] - factor).std() / factor.std()) for name, pair in PARENTS[0].items() for which, factor in enumerate(pair)]
+    ratios = [
+        float((child[name][which] - factor).std() / factor.std())
+        for name, pair in PARENTS[0].items()
+        for which, factor in enumerate(pair)
+    ]
     assert 0.14 < sum(ratios) / len(ratios) < 0.16
     moved = breed(PARENTS[:1], Neftune(noise_alpha=1), 0)
     for name, (a, b) in PARENTS[0].items():
-        assert torch.equal(moved[name][1], b) and 0.5 < float((moved[name][0] - a).abs().max()) * math.sqrt(a.numel()) < 1.001
+        assert (
+            torch.equal(moved[name][1], b)
+            and 0.5 < float((moved[name][0] - a).abs().max()) * math.sqrt(a.numel()) < 1.001
+        )
 
 
 def test_a_redrawn_component_is_new_and_as_strong_as_the_old_one() -> None:
     child, parent = deltas(breed(PARENTS[:1], RankPerturb(), 0))["0.up"], deltas(PARENTS[0])["0.up"]
     u, s, _ = torch.linalg.svd(parent, full_matrices=False)
-    torch.testing.assert_close((child - parent).norm(), s[RANK - 1] * math.sqrt(2), rtol=0.2, atol=0)
+    torch.testing.assert_close(
+        (child - parent).norm(), s[RANK - 1] * math.sqrt(2), rtol=0.2, atol=0
+    )
     assert float((child - u[:, :RANK] @ (u[:, :RANK].T @ child)).norm()) > 0.5 * float(s[RANK - 1])
 
 
 def test_projections_come_whole_from_either_parent() -> None:
     child = breed(PARENTS, Layerwise(), 0)
-    origins = [next(i for i, parent in enumerate(PARENTS) if all(torch.equal(child[name][k], parent[name][k]) for k in (0, 1))) for name in child]
+    origins = [
+        next(
+            i
+            for i, parent in enumerate(PARENTS)
+            if all(torch.equal(child[name][k], parent[name][k]) for k in (0, 1))
+        )
+        for name in child
+    ]
     assert set(origins) == {0, 1}
 
 
@@ -326,9 +408,14 @@ def test_a_subspace_child_has_the_first_parents_leading_triples_and_the_seconds_
 
 def test_an_arc_between_two_members_keeps_their_length() -> None:
     a = torch.eye(8, 2)
-    one, other = {"x": (a, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))}, {"x": (a, torch.tensor([[0, 0, 0], [0, 1.0, 0]]))}
+    one, other = (
+        {"x": (a, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))},
+        {"x": (a, torch.tensor([[0, 0, 0], [0, 1.0, 0]]))},
+    )
     child = breed([one, other], Slerp(), 0)
-    torch.testing.assert_close(deltas(child)["x"][:2, :2], torch.eye(2).double() * math.sqrt(0.5), atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(
+        deltas(child)["x"][:2, :2], torch.eye(2).double() * math.sqrt(0.5), atol=1e-6, rtol=1e-5
+    )
     opposite = {"x": (a, -one["x"][1])}
     assert not deltas(breed([one, opposite], Slerp(), 0))["x"].abs().gt(1e-6).any()
 
@@ -359,7 +446,9 @@ def test_singular_triples_are_those_of_the_full_matrix_even_where_a_is_nearly_de
     a, b = torch.randn(1, 300, 8, generator=draw), torch.randn(1, 8, 200, generator=draw)
     a[:, :, 4:] = a[:, :, :4] + 1e-4 * a[:, :, 4:]  # as parents with a common ancestor have it
     svd = Stack(("x",), a, b).svd()
-    torch.testing.assert_close(svd.values[0], torch.linalg.svdvals(a[0].double() @ b[0].double())[:8], rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(
+        svd.values[0], torch.linalg.svdvals(a[0].double() @ b[0].double())[:8], rtol=1e-6, atol=1e-9
+    )
     u, v = a[0].double() @ svd.left[0], svd.right[0] @ b[0].double()
     one = torch.eye(8, dtype=torch.float64)
     torch.testing.assert_close(u.T @ u, one, atol=1e-6, rtol=0)
@@ -378,9 +467,13 @@ def test_draws_are_spread_as_they_say() -> None:
     draws, like = Draws(1, ["x", "y"]), torch.empty(2, 100_001)
     uniform, normal = draws.uniform(["x", "y"], like), draws.normal(["x", "y"], like)
     assert 0 < float(uniform.min()) < 1e-3 and 1 > float(uniform.max()) > 0.999
-    torch.testing.assert_close((uniform < 0.3).float().mean(1), torch.full((2,), 0.3), atol=0.01, rtol=0)
+    torch.testing.assert_close(
+        (uniform < 0.3).float().mean(1), torch.full((2,), 0.3), atol=0.01, rtol=0
+    )
     torch.testing.assert_close(normal.std(1), torch.ones(2), atol=0.02, rtol=0)
-    assert abs(float(torch.corrcoef(uniform)[0, 1])) < 0.02 and not torch.equal(draws.uniform(["x", "y"], like), uniform)
+    assert abs(float(torch.corrcoef(uniform)[0, 1])) < 0.02 and not torch.equal(
+        draws.uniform(["x", "y"], like), uniform
+    )
 
 
 def test_parents_of_different_populations_are_refused() -> None:
@@ -401,7 +494,9 @@ def doubled(parent: Stack, settings: dict[str, float], draws: Draws) -> Stack:
 
 
 def test_an_operator_comes_by_import_path() -> None:
-    child = breed(PARENTS[:1], OutsideMutation(type=f"{__name__}:doubled", settings={"factor": 2.0}), 0)
+    child = breed(
+        PARENTS[:1], OutsideMutation(type=f"{__name__}:doubled", settings={"factor": 2.0}), 0
+    )
     assert torch.equal(child["0.q"][1], PARENTS[0]["0.q"][1] * 2)
     with pytest.raises(ConfigError, match="cannot be imported"):
         breed(PARENTS[:1], OutsideMutation(type="nowhere.at_all:nothing"), 0)
@@ -412,18 +507,32 @@ def test_the_page_about_operators_has_a_row_for_each() -> None:
     for name, operator in OPERATORS.items():
         (row,) = (line for line in page.splitlines() if f"| `{name}` |" in line)
         for constant, field in operator.settings.model_fields.items():
-            assert constant in ("type", "weight") or f"`{constant}` {field.default}" in row, f"{name}: {constant}"
+            assert constant in ("type", "weight") or f"`{constant}` {field.default}" in row, (
+                f"{name}: {constant}"
+            )
 
 
-def test_the_bench_times_every_operator(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from redqueen.commands.bench_evolve import run
-    from redqueen.engine.bench import SHAPES
+def test_the_bench_times_every_operator(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from redqueen.cli.bench.engine import SHAPES
+    from redqueen.cli.bench_evolve import run
 
-    tiny = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    tiny = {
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+    }
     monkeypatch.setitem(SHAPES, "0.5b", tiny)
     run("0.5b", 4, "cpu", 1, as_json=True)
     result = json.loads(capsys.readouterr().out)
-    assert set(result["seconds"]) == set(OPERATORS) and result["projections"] == 14 and result["seconds_from_cpu"] is None
+    assert (
+        set(result["seconds"]) == set(OPERATORS)
+        and result["projections"] == 14
+        and result["seconds_from_cpu"] is None
+    )
     assert result["parameters"] == 2 * 4 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 48))
     run("0.5b", 4, "cpu", 1, as_json=False)
     assert "svd_subspace" in capsys.readouterr().out

@@ -1,4 +1,5 @@
-"""Pre-training, small: the seed decides the weights, whatever the number of processes, and any tool loads the folder."""
+"""Pre-training, small: the seed decides the weights, whatever the number of processes, and any tool
+loads the folder."""
 
 import json
 from dataclasses import replace
@@ -9,18 +10,22 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from redqueen.commands.pawn import train as train_command
+from redqueen.cli.pawn import train as train_command
 from redqueen.errors import ConfigError
-from redqueen.model.base import load_base
+from redqueen.models.base import load_base
 from redqueen.pawn.pretrain import Pretraining, Trained, pretrain, save
 from redqueen.tasks.prompts import Prompt
 
-TINY = Pretraining(seed=1, tokenizer_shards=1, hidden=32, layers=1, tokens=30_000, row_tokens=256, batch_rows=8)
+TINY = Pretraining(
+    seed=1, tokenizer_shards=1, hidden=32, layers=1, tokens=30_000, row_tokens=256, batch_rows=8
+)
 
 
 def train(settings: Pretraining, workers: int) -> tuple[Trained, list[tuple[int, float]]]:
     told: list[tuple[int, float]] = []
-    trained = pretrain(settings, frozenset(), "cpu", workers, lambda tokens, loss: told.append((tokens, loss)))
+    trained = pretrain(
+        settings, frozenset(), "cpu", workers, lambda tokens, loss: told.append((tokens, loss))
+    )
     return trained, told
 
 
@@ -33,7 +38,9 @@ def weights(trained: Trained) -> dict[str, torch.Tensor]:
     return trained.model.state_dict()
 
 
-def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(
+    trained: tuple[Trained, list[tuple[int, float]]],
+) -> None:
     again, _ = train(TINY, workers=2)
     assert again.tokenizer.to_str() == trained[0].tokenizer.to_str()
     assert (again.tokens, again.loss) == (trained[0].tokens, trained[0].loss)
@@ -42,48 +49,67 @@ def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(train
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-@pytest.mark.filterwarnings("ignore", "error:on this GPU")  # the compiler warns of itself; ours is the one that counts
+@pytest.mark.filterwarnings(
+    "ignore", "error:on this GPU"
+)  # the compiler warns of itself; ours is the one that counts
 def test_the_same_seed_gives_the_same_weights_on_a_gpu_too() -> None:
     settings = replace(TINY, hidden=64, layers=2, tokens=300_000, row_tokens=512)
-    first, second = (pretrain(settings, frozenset(), "cuda", workers, lambda tokens, loss: None) for workers in (1, 3))
+    first, second = (
+        pretrain(settings, frozenset(), "cuda", workers, lambda tokens, loss: None)
+        for workers in (1, 3)
+    )
     assert not torch.are_deterministic_algorithms_enabled()
     for name, weight in weights(first).items():
         assert torch.equal(weight, weights(second)[name]), name
 
 
-def test_what_makes_it_repeatable_ends_with_it(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+def test_what_makes_it_repeatable_ends_with_it(
+    trained: tuple[Trained, list[tuple[int, float]]],
+) -> None:
     memory: Any = torch.utils.deterministic
     assert (torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory, trained[0].model.config._attn_implementation) == (
         False, True, "sdpa"
     )  # fmt: skip
 
 
-def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(trained: tuple[Trained, list[tuple[int, float]]]) -> None:
+def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(
+    trained: tuple[Trained, list[tuple[int, float]]],
+) -> None:
     found, told = trained
     assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257
     assert found.loss < told[0][1]
     assert found.documents > 1000
 
 
-def test_a_model_reads_on_with_its_own_tokenizer_from_where_it_was(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+def test_a_model_reads_on_with_its_own_tokenizer_from_where_it_was(
+    trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
+) -> None:
     save(trained[0], TINY, tmp_path)
     on, told = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=1e-4), workers=1)
     assert on.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
     assert told[0][1] < trained[1][0][1] - 1  # it begins as one that has learned
     still, _ = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=0.0), workers=1)
     for name, weight in weights(trained[0]).items():  # sharpened once, not twice
-        torch.testing.assert_close(weights(still)[name].bfloat16(), weight.bfloat16(), rtol=0.01, atol=1e-3)
+        torch.testing.assert_close(
+            weights(still)[name].bfloat16(), weight.bfloat16(), rtol=0.01, atol=1e-3
+        )
 
 
-def test_reading_on_asks_for_a_pawn_and_for_new_documents(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+def test_reading_on_asks_for_a_pawn_and_for_new_documents(
+    trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
+) -> None:
     save(trained[0], TINY, tmp_path)
     with pytest.raises(ConfigError, match="no Pawn in"):
-        train_command(tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path / "nowhere")), 1, force=False)
+        train_command(
+            tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path / "nowhere")), 1, force=False
+        )
     with pytest.raises(ConfigError, match="give another one, such as --seed 2"):
         train_command(tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path)), 1, force=False)
 
 
-def test_the_folder_is_an_ordinary_one(trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path) -> None:
+def test_the_folder_is_an_ordinary_one(
+    trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
+) -> None:
     save(trained[0], TINY, tmp_path)
     model: Any = AutoModelForCausalLM.from_pretrained(tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(tmp_path)

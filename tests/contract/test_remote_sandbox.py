@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.bench.sandbox import _descendants, jobs
+from redqueen.cli.bench.sandbox import _descendants, jobs
 from redqueen.errors import SandboxError
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
@@ -28,14 +28,23 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize(("lanes", "drivers"), [(1, 1), (5, 2)])
-def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(lanes: int, drivers: int) -> None:
+def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(
+    lanes: int, drivers: int
+) -> None:
     batch = jobs(40, stable=True)
-    with SandboxPool(SandboxConfig(lanes=1)) as pool, RemoteSandbox(SandboxConfig(lanes=lanes)) as remote:
+    with (
+        SandboxPool(SandboxConfig(lanes=1)) as pool,
+        RemoteSandbox(SandboxConfig(lanes=lanes)) as remote,
+    ):
         assert remote.walls == pool.walls
         assert len(remote.drivers) == drivers
-        assert [outcome.results for outcome in remote.run(batch)] == [outcome.results for outcome in pool.run(batch)]
+        assert [outcome.results for outcome in remote.run(batch)] == [
+            outcome.results for outcome in pool.run(batch)
+        ]
         assert remote.run([]) == []
-        assert [outcome.results for outcome in remote.run(batch[:1])] == [outcome.results for outcome in pool.run(batch[:1])]
+        assert [outcome.results for outcome in remote.run(batch[:1])] == [
+            outcome.results for outcome in pool.run(batch[:1])
+        ]
 
 
 @pytest.mark.parametrize("killed", [0, 1])
@@ -63,4 +72,9 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(tmp_path: Path)
     trainer.wait()
     trainer.stdout.close()
     time.sleep(2)
-    assert [pid for pid in family if Path(f"/proc/{pid}/stat").exists() and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"] == []
+    assert [
+        pid
+        for pid in family
+        if Path(f"/proc/{pid}/stat").exists()
+        and Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    ] == []

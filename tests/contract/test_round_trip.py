@@ -1,10 +1,11 @@
-"""What a pack shows of a request, it reads back: every kind, both roles, both packs, on programs of every tier."""
+"""What a pack shows of a request, it reads back: every kind, both roles, both packs, on programs of
+every tier."""
 
 import pytest
 
 from redqueen.pawn.documents import problem_of
 from redqueen.pawn.programs import Program, draw_program
-from redqueen.streams import stream
+from redqueen.rng import stream
 from redqueen.tasks import KINDS, Request
 from redqueen.tasks.prompts import load_pack
 from tests.contract.texts import WRITERS
@@ -26,19 +27,35 @@ def shown(text: str, pack: str) -> str:
 
 
 def blocks_in(request: Request) -> list[tuple[str, str]]:
-    return [(label, text.rstrip()) for block in (*request.examples, request.given) for label, text in block]
+    return [
+        (label, text.rstrip())
+        for block in (*request.examples, request.given)
+        for label, text in block
+    ]
 
 
 @pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_the_blocks_of_a_prompt_can_be_read_out_of_it(kind: str, pack: str, programs: list[Program]) -> None:
+def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
+    kind: str, pack: str, programs: list[Program]
+) -> None:
     for number, program in enumerate(programs):
         references = [problem_of("code_o", other) for other in programs[number : number + 4]]
-        for request in (KINDS[kind].ask_answer(problem_of(kind, program, number % 10)), KINDS[kind].ask_proposal(references)):
+        for request in (
+            KINDS[kind].ask_answer(problem_of(kind, program, number % 10)),
+            KINDS[kind].ask_proposal(references),
+        ):
             prompt = load_pack(pack).render(request)
             expected = blocks_in(request)
-            assert load_pack(pack).parse(shown(prompt.text, pack), tuple(label for label, _ in expected)) == expected
-            asked = prompt.text.partition("Write your reasoning between")[0]  # the form of a reply, which comes next, has the end of one
+            assert (
+                load_pack(pack).parse(
+                    shown(prompt.text, pack), tuple(label for label, _ in expected)
+                )
+                == expected
+            )
+            asked = prompt.text.partition("Write your reasoning between")[
+                0
+            ]  # the form of a reply, which comes next, has the end of one
             assert not any(stop in asked for stop in prompt.stop)
 
 
@@ -59,7 +76,17 @@ def test_a_proposal_is_read_back_as_it_is(kind: str, pack: str, programs: list[P
     task = KINDS[kind]
     for program in programs:
         problem = problem_of(kind, program)
-        parts = {"program": iter([problem.program]), "input": iter(problem.inputs), "message": iter([problem.message])}
+        parts = {
+            "program": iter([problem.program]),
+            "input": iter(problem.inputs),
+            "message": iter([problem.message]),
+        }
         blocks = [(label, next(parts[label])) for label in task.proposal_blocks]
-        draft = task.read_proposal(load_pack(pack).parse(WRITERS[pack](*blocks), task.proposal_blocks), [problem])
-        assert (draft.program, draft.inputs, draft.message) == (problem.program, problem.inputs, problem.message)
+        draft = task.read_proposal(
+            load_pack(pack).parse(WRITERS[pack](*blocks), task.proposal_blocks), [problem]
+        )
+        assert (draft.program, draft.inputs, draft.message) == (
+            problem.program,
+            problem.inputs,
+            problem.message,
+        )

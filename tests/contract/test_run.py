@@ -1,4 +1,5 @@
-"""A run of scripted members: stopped and resumed it leaves the same records, it ends early with a reason, and it says what it did."""
+"""A run of scripted members: stopped and resumed it leaves the same records, it ends early with a
+reason, and it says what it did."""
 
 import contextlib
 import json
@@ -12,14 +13,24 @@ from typing import Any
 
 import pytest
 
-from redqueen.commands.report import run as write_report
-from redqueen.engine import TrainRow, TrainSettings, TrainStats
+from redqueen.cli.report import run as write_report
+from redqueen.core.run import Degenerate, Run, run_folder
+from redqueen.core.world import new_world
+from redqueen.engine.protocol import TrainRow, TrainSettings, TrainStats
+from redqueen.engine.text_sampler import Ask, Receive, Written
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
-from redqueen.run import Degenerate, Run, run_folder
-from redqueen.scribe import Ask, Receive, Written
-from redqueen.world import new_world
-from tests.scripted import CountingEngine, Script, ScriptedScribe, TrustingSandbox, both, play, scripted_run, student, teacher
+from tests.scripted import (
+    CountingEngine,
+    Script,
+    ScriptedScribe,
+    TrustingSandbox,
+    both,
+    play,
+    scripted_run,
+    student,
+    teacher,
+)
 
 TEACHERS: Sequence[Script] = [teacher(0.0, 1.0), teacher(1.0, 2.0, valid=0.8)]
 STUDENTS: Sequence[Script] = [student(0.0), student(1.0)]
@@ -27,7 +38,11 @@ EVOLVING = ("evolve.every=2", "evolve.share=0.5")
 
 
 def played(
-    folder: Path, *settings: str, teachers: Sequence[Script] = TEACHERS, students: Sequence[Script] = STUDENTS, until: int | None = None
+    folder: Path,
+    *settings: str,
+    teachers: Sequence[Script] = TEACHERS,
+    students: Sequence[Script] = STUDENTS,
+    until: int | None = None,
 ) -> Run:
     with scripted_run(folder, TrustingSandbox(), teachers, students, settings) as run:
         play(run, until)
@@ -43,7 +58,9 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("checkpoint_every", [1, 3])
-def test_a_run_that_is_stopped_anywhere_and_resumed_has_the_records_of_one_that_is_not(tmp_path: Path, checkpoint_every: int) -> None:
+def test_a_run_that_is_stopped_anywhere_and_resumed_has_the_records_of_one_that_is_not(
+    tmp_path: Path, checkpoint_every: int
+) -> None:
     settings = ("steps=5", f"ledger.checkpoint_every={checkpoint_every}", *EVOLVING)
     played(tmp_path / "straight", *settings)
     for stops in ([2], range(1, 5)):
@@ -79,19 +96,29 @@ def test_a_broken_checkpoint_is_said_and_the_one_before_it_used(tmp_path: Path) 
     broken = folder / "checkpoints" / "000004" / "engine.safetensors"
     broken.write_bytes(broken.read_bytes()[:-1])
     said: list[str] = []
-    with scripted_run(folder, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=4", *EVOLVING], said.append) as run:
+    with scripted_run(
+        folder, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=4", *EVOLVING], said.append
+    ) as run:
         assert run.step == 3
         play(run)
-    assert len(said) == 1 and "000004 cannot be used: engine.safetensors" in said[0] and "Looking for an older one" in said[0]
+    assert (
+        len(said) == 1
+        and "000004 cannot be used: engine.safetensors" in said[0]
+        and "Looking for an older one" in said[0]
+    )
     assert digest(folder) == digest(tmp_path / "straight")
 
 
-def test_without_any_checkpoint_a_run_cannot_go_on_and_its_ledger_is_left_alone(tmp_path: Path) -> None:
+def test_without_any_checkpoint_a_run_cannot_go_on_and_its_ledger_is_left_alone(
+    tmp_path: Path,
+) -> None:
     played(tmp_path, "steps=3")
     before = digest(tmp_path)
     for state in tmp_path.glob("checkpoints/*/state.json"):
         state.write_text("{}")
-    with pytest.raises(RedQueenError, match=r"no checkpoint of the run in .* can be read.*ledger is intact"):
+    with pytest.raises(
+        RedQueenError, match=r"no checkpoint of the run in .* can be read.*ledger is intact"
+    ):
         played(tmp_path, "steps=3")
     assert digest(tmp_path) == before
 
@@ -123,7 +150,11 @@ def test_a_reader_in_the_middle_of_a_transaction_does_not_stop_the_run(tmp_path:
 
 
 def test_runs_without_a_name_get_folders_of_their_own(tmp_path: Path) -> None:
-    assert [run_folder(tmp_path / "runs", "pawn-cpu").name for _ in range(3)] == ["pawn-cpu-1", "pawn-cpu-2", "pawn-cpu-3"]
+    assert [run_folder(tmp_path / "runs", "pawn-cpu").name for _ in range(3)] == [
+        "pawn-cpu-1",
+        "pawn-cpu-2",
+        "pawn-cpu-3",
+    ]
     (tmp_path / "file").touch()
     with pytest.raises(RedQueenError, match="Choose another folder with --out"):
         run_folder(tmp_path / "file", "pawn-cpu")
@@ -133,7 +164,8 @@ def test_runs_without_a_name_get_folders_of_their_own(tmp_path: Path) -> None:
 
 
 def ends(folder: Path, reason: str, *settings: str, teachers: Sequence[Script]) -> int:
-    """The run ends with this reason; and once more, at once, when it is resumed. The step it came to is returned."""
+    """The run ends with this reason; and once more, at once, when it is resumed. The step it came
+    to is returned."""
     with pytest.raises(Degenerate, match=reason):
         played(folder, *settings, teachers=teachers)
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
@@ -146,7 +178,13 @@ def ends(folder: Path, reason: str, *settings: str, teachers: Sequence[Script]) 
 def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
     silent = [teacher(0.0, valid=-1.0)] * 2
     assert (
-        ends(tmp_path, r"after step 3: no proposal was a valid problem in 3 steps.*verify/rejected", "steps=9", "stop.lazy_steps=3", teachers=silent)
+        ends(
+            tmp_path,
+            r"after step 3: no proposal was a valid problem in 3 steps.*verify/rejected",
+            "steps=9",
+            "stop.lazy_steps=3",
+            teachers=silent,
+        )
         == 3
     )
     assert rows(tmp_path, "SELECT DISTINCT name, value FROM metrics WHERE name LIKE 'verify/%' ORDER BY name") == [
@@ -156,32 +194,77 @@ def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
 
 def test_the_last_step_of_a_run_that_ends_early_has_a_checkpoint(tmp_path: Path) -> None:
     silent = [teacher(0.0, valid=-1.0)] * 2
-    assert ends(tmp_path, "after step 3", "steps=9", "stop.lazy_steps=3", "ledger.checkpoint_every=5", teachers=silent) == 3
+    assert (
+        ends(
+            tmp_path,
+            "after step 3",
+            "steps=9",
+            "stop.lazy_steps=3",
+            "ledger.checkpoint_every=5",
+            teachers=silent,
+        )
+        == 3
+    )
     assert (tmp_path / "checkpoints" / "000003").is_dir()
 
 
 def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Path) -> None:
     silent = [teacher(0.0, valid=-1.0)] * len(TEACHERS)
-    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.lazy_steps=2"]) as run:
+    with scripted_run(
+        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.lazy_steps=2"]
+    ) as run:
         config, count = run.config, len(TEACHERS) + len(STUDENTS)
         run.worlds.append(new_world(1, "silent", config, count, list(run.worlds[0].archive)))
-        run.ledger.add("worlds", [{"world": 1, "arm": "silent", "seed": config.seed, "config": config.model_dump_json()}])
-        run.tools.scribe = ScriptedScribe(dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS])))
+        run.ledger.add(
+            "worlds",
+            [
+                {
+                    "world": 1,
+                    "arm": "silent",
+                    "seed": config.seed,
+                    "config": config.model_dump_json(),
+                }
+            ],
+        )
+        run.tools.scribe = ScriptedScribe(
+            dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS]))
+        )
         run.tools.engine = CountingEngine(2 * count)
         play(run)
-    assert rows(tmp_path, "SELECT world, max(step) FROM metrics GROUP BY world ORDER BY world") == [(0, 6), (1, 2)]
-    assert (run.worlds[0].ended, run.worlds[1].ended[:55]) == ("", "stopped after step 2: no proposal was a valid problem i")
+    assert rows(tmp_path, "SELECT world, max(step) FROM metrics GROUP BY world ORDER BY world") == [
+        (0, 6),
+        (1, 2),
+    ]
+    assert (run.worlds[0].ended, run.worlds[1].ended[:55]) == (
+        "",
+        "stopped after step 2: no proposal was a valid problem i",
+    )
 
 
 def test_a_run_in_which_nobody_can_learn_ends_and_says_so(tmp_path: Path) -> None:
     """All problems are trivial: everybody earns the same, always."""
     settings = ("steps=9", "stop.still_steps=4")
-    assert ends(tmp_path, r"after step 4: in 4 steps no member had anything to learn", *settings, teachers=[teacher(-99.0)] * 2) == 4
+    assert (
+        ends(
+            tmp_path,
+            r"after step 4: in 4 steps no member had anything to learn",
+            *settings,
+            teachers=[teacher(-99.0)] * 2,
+        )
+        == 4
+    )
     assert rows(tmp_path, "SELECT count(*) FROM updates") == [(0,)]
 
 
 def test_a_lazy_step_between_others_ends_nothing(tmp_path: Path) -> None:
-    run = played(tmp_path, "steps=8", "stop.lazy_steps=3", "propose.samples=1", teachers=[teacher(0.0, valid=0.5)], students=[student(0.0)])
+    run = played(
+        tmp_path,
+        "steps=8",
+        "stop.lazy_steps=3",
+        "propose.samples=1",
+        teachers=[teacher(0.0, valid=0.5)],
+        students=[student(0.0)],
+    )
     assert run.step == 8
     assert (0.0,) in rows(tmp_path, "SELECT value FROM metrics WHERE name = 'verify/valid_frac'")
 
@@ -191,15 +274,18 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
         def distances(self, first: int, count: int) -> list[list[float]]:
             return [[0.001] * count] * count
 
-    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=9", "stop.least_distance=0.01"]) as run:
+    with scripted_run(
+        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=9", "stop.least_distance=0.01"]
+    ) as run:
         run.tools.engine = Sticky(4)
         with pytest.raises(
-            Degenerate, match=r"two members of the role (teacher|student) have become one \(distance 0.001, stop.least_distance=0.01\)"
+            Degenerate,
+            match=r"two members of the role (teacher|student) have become one \(distance 0.001, stop.least_distance=0.01\)",
         ):
             play(run)
-    assert all(member.version for member in run.worlds[0].members if member.role == "student") or all(
-        member.version for member in run.worlds[0].members if member.role == "teacher"
-    )
+    assert all(
+        member.version for member in run.worlds[0].members if member.role == "student"
+    ) or all(member.version for member in run.worlds[0].members if member.role == "teacher")
 
 
 def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: Path) -> None:
@@ -210,8 +296,14 @@ def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: P
             asked.extend(asks)
             return super().write(asks, temperature, receive)
 
-    perturb = ["evolve.perturb.temperature_factor=1.25", "evolve.perturb.learning_rate_factor=2", "update.learning_rate=1e-3"]
-    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3", *EVOLVING, *perturb]) as run:
+    perturb = [
+        "evolve.perturb.temperature_factor=1.25",
+        "evolve.perturb.learning_rate_factor=2",
+        "update.learning_rate=1e-3",
+    ]
+    with scripted_run(
+        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3", *EVOLVING, *perturb]
+    ) as run:
         run.tools.scribe = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
         play(run)
     children = [member for member in run.worlds[0].members if member.born == 2]
@@ -235,27 +327,51 @@ def test_a_child_too_near_to_others_is_mutated_further(tmp_path: Path) -> None:
         def distances(self, first: int, count: int) -> list[list[float]]:
             return [[0.5 if self.writes % 3 else 2.0] * count] * count
 
-    with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=2", *EVOLVING, "evolve.least_distance=1.0"]) as run:
+    with scripted_run(
+        tmp_path,
+        TrustingSandbox(),
+        TEACHERS,
+        STUDENTS,
+        ["steps=2", *EVOLVING, "evolve.least_distance=1.0"],
+    ) as run:
         run.tools.engine = Near(4)
         play(run)
-    settings = [json.loads(text) for (text,) in rows(tmp_path, "SELECT settings FROM births WHERE step = 2")]
+    settings = [
+        json.loads(text) for (text,) in rows(tmp_path, "SELECT settings FROM births WHERE step = 2")
+    ]
     assert [one["further"] for one in settings] == [2, 2]
 
 
 def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
-    settings = ["steps=6", *EVOLVING, "evolve.hall_of_fame.size=2", "evolve.hall_of_fame.every=1", "evolve.hall_of_fame.share=1.0"]
-    scripts = dict(enumerate([*TEACHERS, *STUDENTS, *TEACHERS, *STUDENTS]))  # two past teachers, two past students
+    settings = [
+        "steps=6",
+        *EVOLVING,
+        "evolve.hall_of_fame.size=2",
+        "evolve.hall_of_fame.every=1",
+        "evolve.hall_of_fame.share=1.0",
+    ]
+    scripts = dict(
+        enumerate([*TEACHERS, *STUDENTS, *TEACHERS, *STUDENTS])
+    )  # two past teachers, two past students
     with scripted_run(tmp_path / "a", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
         assert len(run.tools.engine.weights) == 8  # type: ignore[attr-defined]
         run.tools.scribe = ScriptedScribe(scripts)
         play(run)
     veterans = [veteran.member.id for veteran in run.worlds[0].hall]
     assert [name.split("@")[0][0] for name in veterans] == ["T", "T", "S", "S"]
-    played_again = rows(tmp_path / "a", "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' OR student LIKE '%@%'")
+    played_again = rows(
+        tmp_path / "a",
+        "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' OR student LIKE '%@%'",
+    )
     assert played_again == [(10,)]  # from the second step on, one side of every pairing
-    assert rows(tmp_path / "a", "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' AND student LIKE '%@%'") == [(0,)]
+    assert rows(
+        tmp_path / "a",
+        "SELECT count(*) FROM pairings WHERE teacher LIKE '%@%' AND student LIKE '%@%'",
+    ) == [(0,)]
     for table in ("updates", "ratings", "births"):
-        assert rows(tmp_path / "a", f"SELECT count(*) FROM {table} WHERE member LIKE '%@%'") == [(0,)]
+        assert rows(tmp_path / "a", f"SELECT count(*) FROM {table} WHERE member LIKE '%@%'") == [
+            (0,)
+        ]
     for until in (2, None):  # stopped and gone on with
         with scripted_run(tmp_path / "b", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
             run.tools.scribe = ScriptedScribe(scripts)
@@ -264,30 +380,46 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
     write_report([tmp_path / "a"], None, False)
 
 
-def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_from_them(tmp_path: Path) -> None:
+def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_from_them(
+    tmp_path: Path,
+) -> None:
     class Broken(ScriptedScribe):
         def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
-            return [replace(one, writing=replace(one.writing, logprobs=(math.nan,))) for one in super().write(asks, temperature, receive)]
+            return [
+                replace(one, writing=replace(one.writing, logprobs=(math.nan,)))
+                for one in super().write(asks, temperature, receive)
+            ]
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
         run.tools.scribe = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
-        with pytest.raises(Degenerate, match=r"after step 2: the gradient of T0, T1, S0, S1, or the probability of what was written"):
+        with pytest.raises(
+            Degenerate,
+            match=r"after step 2: the gradient of T0, T1, S0, S1, or the probability of what was written",
+        ):
             play(run)
     assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2") == [(0,)]
-    assert rows(tmp_path, "SELECT count(*) FROM attempts WHERE step = 2 AND logprob > -1e300") == [(0,)]
+    assert rows(tmp_path, "SELECT count(*) FROM attempts WHERE step = 2 AND logprob > -1e300") == [
+        (0,)
+    ]
 
 
 def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
     class Broken(CountingEngine):
         def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
             stats = super().train(rows, settings)
-            return replace(stats, members={slot: one for slot, one in stats.members.items() if slot != 2}, broken=frozenset([2]))
+            return replace(
+                stats,
+                members={slot: one for slot, one in stats.members.items() if slot != 2},
+                broken=frozenset([2]),
+            )
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
         run.tools.engine = Broken(run.config.slots)
-        with pytest.raises(Degenerate, match=r"after step 2: the gradient of S0, or the probability"):
+        with pytest.raises(
+            Degenerate, match=r"after step 2: the gradient of S0, or the probability"
+        ):
             play(run)
     assert rows(tmp_path, "SELECT max(step) FROM marks") == [(2,)]
     assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2 AND member = 'S0'") == [(0,)]
@@ -296,36 +428,78 @@ def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Pa
 # who plays
 
 
-def test_in_self_play_members_learn_from_both_roles_unrated_and_nobody_is_replaced(tmp_path: Path) -> None:
+def test_in_self_play_members_learn_from_both_roles_unrated_and_nobody_is_replaced(
+    tmp_path: Path,
+) -> None:
     members = [both(teacher(0.0, 1.0), student(0.5))] * 3
-    run = played(tmp_path, "steps=4", "match.scheme=self_play", *EVOLVING, teachers=[], students=members)
-    assert [(one.id, one.role) for one in run.worlds[0].members] == [("B0", "both"), ("B1", "both"), ("B2", "both")]
-    assert rows(tmp_path, "SELECT DISTINCT teacher = student, score, winner FROM pairings") == [(1, None, None)]
+    run = played(
+        tmp_path, "steps=4", "match.scheme=self_play", *EVOLVING, teachers=[], students=members
+    )
+    assert [(one.id, one.role) for one in run.worlds[0].members] == [
+        ("B0", "both"),
+        ("B1", "both"),
+        ("B2", "both"),
+    ]
+    assert rows(tmp_path, "SELECT DISTINCT teacher = student, score, winner FROM pairings") == [
+        (1, None, None)
+    ]
     assert rows(tmp_path, "SELECT count(DISTINCT mu) FROM ratings") == [(1,)]
     assert rows(tmp_path, "SELECT count(*) FROM deaths") == [(0,)]
-    ((wrote, learned),) = rows(tmp_path, "SELECT (SELECT count(*) FROM proposals) + (SELECT count(*) FROM attempts), sum(rows) FROM updates")
+    ((wrote, learned),) = rows(
+        tmp_path,
+        "SELECT (SELECT count(*) FROM proposals) + (SELECT count(*) FROM attempts), sum(rows) FROM updates",
+    )
     assert 0 < learned <= wrote
     assert rows(tmp_path, "SELECT count(*) FROM proposals WHERE advantage != 0")[0] > (0,)
 
 
-def test_every_student_gets_the_fixed_problems_of_a_small_file_in_every_step(tmp_path: Path) -> None:
+def test_every_student_gets_the_fixed_problems_of_a_small_file_in_every_step(
+    tmp_path: Path,
+) -> None:
     problems = [
-        {"kind": "code_o", "program": f"def f(x):\n    level = 0.0\n    return x + {number}\n", "inputs": ["3"]} for number in (11, 12, 13, 13)
+        {
+            "kind": "code_o",
+            "program": f"def f(x):\n    level = 0.0\n    return x + {number}\n",
+            "inputs": ["3"],
+        }
+        for number in (11, 12, 13, 13)
     ]
     path = tmp_path / "problems.jsonl"
     path.write_text("".join(json.dumps(problem) + "\n" for problem in problems))
-    run = played(tmp_path / "run", "steps=3", f"fixed.source={path}", *EVOLVING, teachers=[], students=[student(0.0), student(1.0)])
+    run = played(
+        tmp_path / "run",
+        "steps=3",
+        f"fixed.source={path}",
+        *EVOLVING,
+        teachers=[],
+        students=[student(0.0), student(1.0)],
+    )
     assert [one.id for one in run.worlds[0].members] == ["S0", "S1"]
-    counted = rows(tmp_path / "run", "SELECT step, student, count(DISTINCT problem), count(*) FROM attempts GROUP BY step, student")
+    counted = rows(
+        tmp_path / "run",
+        "SELECT step, student, count(DISTINCT problem), count(*) FROM attempts GROUP BY step, student",
+    )
     assert counted == [(step, name, 3, 12) for step in (1, 2, 3) for name in ("S0", "S1")]
     assert rows(tmp_path / "run", "SELECT count(*) FROM problems") == [(3,)]
-    assert rows(tmp_path / "run", "SELECT DISTINCT teacher, tokens, advantage FROM proposals") == [("fixed", 0, 0.0)]
-    assert rows(tmp_path / "run", "SELECT DISTINCT rejection FROM proposals ORDER BY 1") == [(None,), ("duplicate",)]
+    assert rows(tmp_path / "run", "SELECT DISTINCT teacher, tokens, advantage FROM proposals") == [
+        ("fixed", 0, 0.0)
+    ]
+    assert rows(tmp_path / "run", "SELECT DISTINCT rejection FROM proposals ORDER BY 1") == [
+        (None,),
+        ("duplicate",),
+    ]
     assert rows(tmp_path / "run", "SELECT count(*) FROM deaths") == [(0,)]
 
 
 def test_one_proposal_a_prompt_is_compared_with_the_others_of_its_kind(tmp_path: Path) -> None:
-    played(tmp_path, "steps=3", "propose.samples=1", "propose.prompts=6", teachers=[teacher(0.0, 1.0)], students=[student(0.5)])
+    played(
+        tmp_path,
+        "steps=3",
+        "propose.samples=1",
+        "propose.prompts=6",
+        teachers=[teacher(0.0, 1.0)],
+        students=[student(0.5)],
+    )
     assert rows(tmp_path, "SELECT count(*) > 0 FROM proposals WHERE advantage != 0") == [(1,)]
 
 
@@ -339,13 +513,19 @@ def test_more_students_than_teachers_all_play(tmp_path: Path) -> None:
 # what is written down
 
 
-def test_children_take_their_parents_place_and_their_lineage_is_in_the_ledger(tmp_path: Path) -> None:
+def test_children_take_their_parents_place_and_their_lineage_is_in_the_ledger(
+    tmp_path: Path,
+) -> None:
     run = played(tmp_path, "steps=4", *EVOLVING)
     dead = dict(rows(tmp_path, "SELECT member, step FROM deaths"))
-    for name, step, parents, operator in rows(tmp_path, "SELECT member, step, parents, operator FROM births WHERE step > 0"):
+    for name, step, parents, operator in rows(
+        tmp_path, "SELECT member, step, parents, operator FROM births WHERE step > 0"
+    ):
         assert name.partition(".")[2] == str(step)
         assert json.loads(parents) and operator != "new"
-        assert all(dead.get(parent, 99) > step for parent in json.loads(parents))  # the dead do not breed
+        assert all(
+            dead.get(parent, 99) > step for parent in json.loads(parents)
+        )  # the dead do not breed
     living = {member.id for member in run.worlds[0].members}
     assert living == {name for (name,) in rows(tmp_path, "SELECT member FROM births")} - set(dead)
     assert {member.version for member in run.worlds[0].members if member.born == 4} == {0}
@@ -361,8 +541,17 @@ def test_every_stage_leaves_its_figures_and_its_time(tmp_path: Path) -> None:
         "complexity/ast_depth", "complexity/cyclomatic", "complexity/loc", "complexity/variables", "complexity/steps_executed", "coverage/cells",
         "coverage/behaviours", "population/distance/teacher", "population/least_distance/student", "archive/size", "evolve/replaced",
     }  # fmt: skip
-    assert {stage for (stage,) in rows(tmp_path, "SELECT stage FROM timings WHERE step = 2")} == {"propose", "solve", "update", "evolve", "ledger"}
-    ((wrong,),) = rows(tmp_path, "SELECT count(*) FROM pairings WHERE valid > proposals OR correct > attempts OR score < 0 OR score > 1")
+    assert {stage for (stage,) in rows(tmp_path, "SELECT stage FROM timings WHERE step = 2")} == {
+        "propose",
+        "solve",
+        "update",
+        "evolve",
+        "ledger",
+    }
+    ((wrong,),) = rows(
+        tmp_path,
+        "SELECT count(*) FROM pairings WHERE valid > proposals OR correct > attempts OR score < 0 OR score > 1",
+    )
     assert wrong == 0
 
 
@@ -376,7 +565,9 @@ def test_what_the_ledger_says_of_a_pairing_is_what_its_attempts_say(tmp_path: Pa
 
 def test_a_ledger_can_be_read_by_plain_sqlite(tmp_path: Path) -> None:
     played(tmp_path, "steps=1")
-    with contextlib.closing(sqlite3.connect(f"file:{tmp_path / 'run.sqlite'}?mode=ro", uri=True)) as connection:
+    with contextlib.closing(
+        sqlite3.connect(f"file:{tmp_path / 'run.sqlite'}?mode=ro", uri=True)
+    ) as connection:
         assert connection.execute("SELECT count(*) FROM attempts").fetchone()[0] > 0
 
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from redqueen.errors import SandboxError
-from redqueen.program.checks import ALLOWED_MODULES
 from redqueen.sandbox import Job, Limits, Outcome, wire
 from redqueen.sandbox.config import SandboxConfig
-from redqueen.sandbox.lane import Zygote
+from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
 from redqueen.sandbox.lockdown import SYSCALLS
 from redqueen.sandbox.pool import SandboxPool
+from redqueen.sandbox.worker import Zygote
 
 SHORT = Limits(cpu_s=0.2)
 
@@ -32,27 +32,42 @@ def one(pool: SandboxPool, program: str, *inputs: str, **settings: object) -> Ou
         ("def f():\n    while True: pass", "timeout", "CPU time"),
         ("def f(): return len(bytearray(1 << 40))", "memory", ""),
         ("def f(): return object()", "unsupported", "not a literal type"),
-        ("def f(): return list({'a', 'b', 'c', 'd', 'e', 'f'})", "unstable", "different values in two processes"),
+        (
+            "def f(): return list({'a', 'b', 'c', 'd', 'e', 'f'})",
+            "unstable",
+            "different values in two processes",
+        ),
         ("import os\ndef f(): os.abort()", "crashed", "SIG"),
         ("# " + "x" * 70_000 + "\ndef f(): return 1", "rejected", "size"),
     ],
 )
-def test_each_outcome_has_its_word_and_detail(pool: SandboxPool, program: str, kind: str, detail: str) -> None:
+def test_each_outcome_has_its_word_and_detail(
+    pool: SandboxPool, program: str, kind: str, detail: str
+) -> None:
     outcome = one(pool, program, stable=True, limits=SHORT)
     assert outcome.kind == kind
     assert detail in outcome.detail
 
 
 def test_outcomes_come_in_the_order_of_the_jobs_and_all_lanes_work(pool: SandboxPool) -> None:
-    jobs = [Job("def f(x):\n    for _ in range(x * 1000): pass\n    return x", (str(number % 7),)) for number in range(60)]
-    assert [outcome.values for outcome in pool.run(jobs)] == [(str(number % 7),) for number in range(60)]
+    jobs = [
+        Job("def f(x):\n    for _ in range(x * 1000): pass\n    return x", (str(number % 7),))
+        for number in range(60)
+    ]
+    assert [outcome.values for outcome in pool.run(jobs)] == [
+        (str(number % 7),) for number in range(60)
+    ]
     assert pool.most_in_flight == 2
 
 
 def test_every_input_gets_a_result_of_its_own_in_a_fresh_namespace(pool: SandboxPool) -> None:
     program = "seen = []\ndef f(x):\n    seen.append(x)\n    return 10 // x, len(seen)"
     outcome = one(pool, program, "1", "0", "5", stable=True)
-    assert [(result.kind, result.text) for result in outcome.results] == [("value", "(10, 1)"), ("error", "ZeroDivisionError"), ("value", "(2, 1)")]
+    assert [(result.kind, result.text) for result in outcome.results] == [
+        ("value", "(10, 1)"),
+        ("error", "ZeroDivisionError"),
+        ("value", "(2, 1)"),
+    ]
     assert (outcome.kind, outcome.detail) == ("error", "ZeroDivisionError")
 
 
@@ -93,13 +108,18 @@ def test_larger_results_pass_where_they_are_asked_for(pool: SandboxPool) -> None
 
 def test_inputs_may_be_expressions_where_that_is_asked_for(pool: SandboxPool) -> None:
     program = "def f(d, k='z', *, up=False): return [d, k.upper() if up else k]"
-    assert one(pool, program, "dict(a=1), 'u'", "{}, up=True", input_as="expression").values == ("[{'a': 1}, 'u']", "[{}, 'Z']")
+    assert one(pool, program, "dict(a=1), 'u'", "{}, up=True", input_as="expression").values == (
+        "[{'a': 1}, 'u']",
+        "[{}, 'Z']",
+    )
     assert one(pool, program, "dict(a=1), 'u'").kind == "unsupported"
 
 
 def test_steps_are_counted_and_capped(pool: SandboxPool) -> None:
     program = "def f(n):\n    for i in range(n):\n        pass\n    return n"
-    few, more = (one(pool, program, given, stable=True, count_steps=True).steps for given in ("3", "30"))
+    few, more = (
+        one(pool, program, given, stable=True, count_steps=True).steps for given in ("3", "30")
+    )
     assert few == 8
     assert more == 62
     assert one(pool, program, "30000", count_steps=True).steps == 10_000
@@ -107,11 +127,18 @@ def test_steps_are_counted_and_capped(pool: SandboxPool) -> None:
 
 
 def test_an_inspected_program_is_measured_before_it_runs(pool: SandboxPool) -> None:
-    outcome = one(pool, "def f(number):\n    if number: return 1\n    return 2", "0", allowed_modules=ALLOWED_MODULES)
+    outcome = one(
+        pool,
+        "def f(number):\n    if number: return 1\n    return 2",
+        "0",
+        allowed_modules=ALLOWED_MODULES,
+    )
     assert outcome.inspection is not None
     assert outcome.inspection.canonical == "def f(v0):\n    if v0:\n        return 1\n    return 2"
     assert outcome.inspection.complexity.cyclomatic == 2
-    turned_away = one(pool, "import os\ndef f(): return os.getcwd()", allowed_modules=ALLOWED_MODULES)
+    turned_away = one(
+        pool, "import os\ndef f(): return os.getcwd()", allowed_modules=ALLOWED_MODULES
+    )
     assert (turned_away.kind, turned_away.detail) == ("rejected", "forbidden_import: os")
 
 
@@ -134,15 +161,23 @@ def test_a_program_cannot_forge_its_inspection(pool: SandboxPool) -> None:
         "import sys\nif __name__ == '__main__':\n    lines = sys.stdin.buffer.readlines()\n    print(sum(map(int, lines[1:])))\n    quit(0)",
     ],
 )
-def test_scripts_read_standard_input_and_write_standard_output(pool: SandboxPool, program: str) -> None:
-    assert one(pool, program, "2\n3\n4\n", "1\n5\n", mode="script", stable=True).values == (r"'7\n'", r"'5\n'")
+def test_scripts_read_standard_input_and_write_standard_output(
+    pool: SandboxPool, program: str
+) -> None:
+    assert one(pool, program, "2\n3\n4\n", "1\n5\n", mode="script", stable=True).values == (
+        r"'7\n'",
+        r"'5\n'",
+    )
 
 
 def test_a_script_that_fails_or_floods_has_no_value(pool: SandboxPool) -> None:
     assert one(pool, "print(1)\nraise SystemExit(3)", mode="script").kind == "error"
     assert one(pool, "print(input())", "", mode="script").detail == "EOFError"
     assert one(pool, "print('x' * 100000)", mode="script").kind in ("error", "unsupported")
-    assert one(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind == "value"
+    assert (
+        one(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind
+        == "value"
+    )
 
 
 CHECK = "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert candidate([1], [2]) == [1, 2]\ncheck(candidate)"
@@ -157,11 +192,17 @@ CHECK = "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert cand
         ("def add(a, b):\n    while True: pass", "timeout", "CPU time"),
         ("def plus(a, b): return a + b", "error", "NameError"),
         ("import os\ndef add(a, b): os._exit(0)", "crashed", "before it answered"),
-        ("class A:\n    def __eq__(self, other): return True\ndef add(a, b): return A()", "unsupported", ""),
+        (
+            "class A:\n    def __eq__(self, other): return True\ndef add(a, b): return A()",
+            "unsupported",
+            "",
+        ),
         ("import sys\nsys.exit(0)\ndef add(a, b): return a + b", "error", "RuntimeError"),
     ],
 )
-def test_tests_reach_the_program_through_literals_only(pool: SandboxPool, program: str, kind: str, detail: str) -> None:
+def test_tests_reach_the_program_through_literals_only(
+    pool: SandboxPool, program: str, kind: str, detail: str
+) -> None:
     outcome = one(pool, program, mode="tests", entry="add", tests=CHECK, limits=SHORT)
     assert (outcome.kind, detail in outcome.detail) == (kind, True), outcome
 
@@ -178,14 +219,22 @@ def add(a, b):
     return 'found by address' if (word.encode() * 1) in ctypes.string_at(start, 1 << 18).replace(word.encode(), b'', 2) else a + b
 """
     tests = "secret = 'EXPECTED-ANSWER-4711'\nassert candidate(1, 2) == 3"
-    assert one(pool, program, mode="tests", entry="add", tests=tests, limits=Limits(cpu_s=2)).values == ("True",)
+    assert one(
+        pool, program, mode="tests", entry="add", tests=tests, limits=Limits(cpu_s=2)
+    ).values == ("True",)
 
 
 def test_no_system_call_passes_but_those_on_the_list(pool: SandboxPool) -> None:
-    """Every number, called from inside a child: whatever is not answered by EPERM must be on the list."""
+    """Every number, called from inside a child: whatever is not answered by EPERM must be on the
+    list."""
     ends = {SYSCALLS[platform.machine()][name] for name in ("exit", "exit_group")}
     if platform.machine() == "x86_64":
-        ends |= {335, 336}  # uretprobe and uprobe: the kernel itself lets them by every filter, and kills whoever calls them
+        ends |= {
+            335,
+            336,
+            # uretprobe and uprobe: the kernel itself lets them by every filter, and kills whoever calls
+            # them
+        }
     program = f"""
 import ctypes, errno
 def f(numbers):
@@ -198,11 +247,15 @@ def f(numbers):
     return passing
 """
     listed = sorted(set(SYSCALLS[platform.machine()].values()) - ends)
-    assert one(pool, program, str(list(range(1100))), limits=Limits(cpu_s=10)).values == (str(listed),)
+    assert one(pool, program, str(list(range(1100))), limits=Limits(cpu_s=10)).values == (
+        str(listed),
+    )
 
 
 def test_a_sandbox_that_does_not_hold_refuses_to_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redqueen.sandbox.selftest.ATTACKS", {"add one and one": "def f(): return 1 + 1 == 2"})
+    monkeypatch.setattr(
+        "redqueen.sandbox.selftest.ATTACKS", {"add one and one": "def f(): return 1 + 1 == 2"}
+    )
     with pytest.raises(SandboxError, match=r"a program can add one and one(.|\n)*--sandbox=unsafe"):
         SandboxPool(SandboxConfig(lanes=1))
     with SandboxPool(SandboxConfig(lanes=1, unsafe=True)) as pool:
@@ -232,7 +285,8 @@ def test_jobs_and_outcomes_are_frozen() -> None:
         Job("x").program = "y"  # type: ignore[misc]
 
 
-# ------------------------------------------------------------------------------------------ what a red team found, so that it stays found
+# ------------------------------------------------------------------------------------------ what a
+# red team found, so that it stays found
 
 MASK_ALL_SIGNALS = """
 import ctypes, mmap, platform
@@ -245,7 +299,9 @@ def mask():
 """
 
 
-@pytest.mark.parametrize("after", ["while True: pass", "import os\n    os.closerange(0, 24)\n    while True: pass"])
+@pytest.mark.parametrize(
+    "after", ["while True: pass", "import os\n    os.closerange(0, 24)\n    while True: pass"]
+)
 def test_a_forged_signal_frame_does_not_outlive_the_limit(pool: SandboxPool, after: str) -> None:
     before = pool.restarts
     outcome = one(pool, f"{MASK_ALL_SIGNALS}\ndef f():\n    mask()\n    {after}", limits=SHORT)
@@ -254,10 +310,27 @@ def test_a_forged_signal_frame_does_not_outlive_the_limit(pool: SandboxPool, aft
 
 
 def test_a_child_that_hangs_up_and_goes_on_meets_its_limit(pool: SandboxPool) -> None:
-    assert one(pool, "import os\ndef f():\n    os.closerange(3, 24)\n    while True: pass", limits=SHORT).kind == "timeout"
+    assert (
+        one(
+            pool,
+            "import os\ndef f():\n    os.closerange(3, 24)\n    while True: pass",
+            limits=SHORT,
+        ).kind
+        == "timeout"
+    )
 
 
-@pytest.mark.parametrize("reply", ["V" + "1" * 400 + "+1j", "V[1,2]", "V" + "x" * 5000, "V'" + "y" * 5000 + "'", "V1\\nV1\\nV1", "V__import__('os')"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "V" + "1" * 400 + "+1j",
+        "V[1,2]",
+        "V" + "x" * 5000,
+        "V'" + "y" * 5000 + "'",
+        "V1\\nV1\\nV1",
+        "V__import__('os')",
+    ],
+)
 def test_a_forged_reply_is_no_value_and_harms_nobody(pool: SandboxPool, reply: str) -> None:
     program = f'import os\ndef f():\n    for fd in range(3, 24):\n        try: os.write(fd, b"{reply}\\n.\\n")\n        except OSError: pass\n    os._exit(0)'
     assert one(pool, program, limits=Limits(output_kb=1)).kind in ("unsupported", "crashed")
@@ -287,15 +360,24 @@ def f():
         assert pool.run([Job(look)])[0].values == ("False",)
 
 
-def test_interrupted_runs_never_hand_a_job_the_result_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interrupt may strike anywhere: here, right after each of the first sends and receives in turn."""
+def test_interrupted_runs_never_hand_a_job_the_result_of_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An interrupt may strike anywhere: here, right after each of the first sends and receives in
+    turn."""
     with SandboxPool(SandboxConfig(lanes=1)) as pool:
         for method in ("send", "receive"):
             for strike in range(1, 4):
                 calls = [0]
                 whole = getattr(Zygote, method)
 
-                def interrupted(self: Zygote, argument: Any, whole: Any = whole, calls: list[int] = calls, strike: int = strike) -> Any:
+                def interrupted(
+                    self: Zygote,
+                    argument: Any,
+                    whole: Any = whole,
+                    calls: list[int] = calls,
+                    strike: int = strike,
+                ) -> Any:
                     result = whole(self, argument)
                     calls[0] += 1
                     if calls[0] == strike:
@@ -306,7 +388,12 @@ def test_interrupted_runs_never_hand_a_job_the_result_of_another(monkeypatch: py
                     patch.setattr(Zygote, method, interrupted)
                     with pytest.raises(KeyboardInterrupt):
                         pool.run([Job(f"def f(): return {number}") for number in range(5)])
-                assert [outcome.values for outcome in pool.run([Job(f"def f(): return {number}") for number in range(10, 14)])] == [
+                assert [
+                    outcome.values
+                    for outcome in pool.run(
+                        [Job(f"def f(): return {number}") for number in range(10, 14)]
+                    )
+                ] == [
                     ("10",),
                     ("11",),
                     ("12",),
@@ -314,8 +401,10 @@ def test_interrupted_runs_never_hand_a_job_the_result_of_another(monkeypatch: py
                 ]
 
 
-def test_a_caller_that_takes_its_time_gets_the_answers_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("redqueen.sandbox.lane._GRACE_S", 0.1)
+def test_a_caller_that_takes_its_time_gets_the_answers_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("redqueen.sandbox.worker._GRACE_S", 0.1)
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
         kinds = []
         for _, outcome in pool.stream([Job("def f(): return 1", limits=Limits(cpu_s=0.02))] * 6):
@@ -338,7 +427,10 @@ def test_two_streams_at_once_are_refused(pool: SandboxPool) -> None:
             "class A: pass\nclass B: pass\nclass C: pass\nclass D: pass\nclass E: pass\nclass F: pass\nclass G: pass\nclass H: pass\ndef f(): return [c.__name__ for c in {A, B, C, D, E, F, G, H}]",
             ("",),
         ),
-        ("def f(): return [g() for g in {lambda: 1, lambda: 2, lambda: 3, lambda: 4, lambda: 5}]", ("",)),
+        (
+            "def f(): return [g() for g in {lambda: 1, lambda: 2, lambda: 3, lambda: 4, lambda: 5}]",
+            ("",),
+        ),
         (
             "import decimal\ndef f(x):\n    if x == 2: decimal.getcontext().prec = 5\n    return str(decimal.Decimal(1) / 3)",
             ("0", "1", "2", "3", "4", "5"),
@@ -347,7 +439,9 @@ def test_two_streams_at_once_are_refused(pool: SandboxPool) -> None:
         ("import datetime\ndef f(): return datetime.datetime.now().microsecond", ("",)),
     ],
 )
-def test_chance_shows_as_unstable_where_it_hides_well(pool: SandboxPool, program: str, inputs: tuple[str, ...]) -> None:
+def test_chance_shows_as_unstable_where_it_hides_well(
+    pool: SandboxPool, program: str, inputs: tuple[str, ...]
+) -> None:
     assert one(pool, program, *inputs, stable=True).kind == "unstable"
 
 
@@ -366,21 +460,41 @@ def test_scripts_may_end_in_every_usual_way(pool: SandboxPool, program: str) -> 
     assert one(pool, program, "hi\n", mode="script").values == (r"'hi\n'",)
 
 
-@pytest.mark.parametrize("raised", ["ValueError", "KeyError", "UnicodeDecodeError('a', b'', 0, 1, '')", "type('Mine', (IndexError,), {})"])
+@pytest.mark.parametrize(
+    "raised",
+    [
+        "ValueError",
+        "KeyError",
+        "UnicodeDecodeError('a', b'', 0, 1, '')",
+        "type('Mine', (IndexError,), {})",
+    ],
+)
 def test_tests_see_the_nearest_builtin_exception(pool: SandboxPool, raised: str) -> None:
     tests = "try:\n    candidate()\nexcept (LookupError, ValueError):\n    pass\nelse:\n    raise AssertionError"
-    assert one(pool, f"def g(): raise {raised}", mode="tests", entry="g", tests=tests).values == ("True",)
+    assert one(pool, f"def g(): raise {raised}", mode="tests", entry="g", tests=tests).values == (
+        "True",
+    )
 
 
 @pytest.mark.parametrize("call", ["candidate(1)", "candidate(len)", "candidate(x=1)"])
-def test_what_does_not_cross_over_is_no_error_that_a_test_may_expect(pool: SandboxPool, call: str) -> None:
+def test_what_does_not_cross_over_is_no_error_that_a_test_may_expect(
+    pool: SandboxPool, call: str
+) -> None:
     tests = f"try:\n    {call}\n    raise AssertionError\nexcept ValueError:\n    pass"
-    assert one(pool, "def g(x): return object()", mode="tests", entry="g", tests=tests).kind == "unsupported"
+    assert (
+        one(pool, "def g(x): return object()", mode="tests", entry="g", tests=tests).kind
+        == "unsupported"
+    )
 
 
 def test_leaving_early_starts_nothing_until_it_is_needed() -> None:
     with SandboxPool(SandboxConfig(lanes=2)) as pool:
-        for _ in pool.stream([Job("def f(): return 1"), *[Job("def f():\n    while True: pass", limits=Limits(cpu_s=30))] * 3]):
+        for _ in pool.stream(
+            [
+                Job("def f(): return 1"),
+                *[Job("def f():\n    while True: pass", limits=Limits(cpu_s=30))] * 3,
+            ]
+        ):
             break
         assert pool.restarts == 0
         assert pool.run([Job("def f(): return 2")] * 4)[3].values == ("2",)

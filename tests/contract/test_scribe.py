@@ -1,12 +1,13 @@
-"""The scribe: texts by their asks, each given once as soon as it is there, and a prompt that is too long costs one text, not the run."""
+"""The scribe: texts by their asks, each given once as soon as it is there, and a prompt that is too
+long costs one text, not the run."""
 
 from typing import TYPE_CHECKING
 
-from redqueen.scribe import Ask, ModelScribe, Written
+from redqueen.engine.text_sampler import Ask, ModelScribe, Written
 from redqueen.tasks.prompts import Prompt
 
 if TYPE_CHECKING:
-    from redqueen.model.base import Base
+    from redqueen.models.base import Base
 
 SHORT = ">>student code_o\n>>program\ndef f(a):\n    return a + {number}\n>>input\n3\n>>answer\n"
 
@@ -16,7 +17,7 @@ def ask(text: str, seed: int = 0, max_tokens: int = 12) -> Ask:
 
 
 def written(pawn: "Base", asks: list[Ask]) -> tuple[list[Written], dict[int, Written]]:
-    from redqueen.engine.torch_engine import TorchEngine
+    from redqueen.engine.torch.engine import TorchEngine
 
     scribe, received = ModelScribe(TorchEngine(pawn), pawn), dict[int, Written]()
 
@@ -41,12 +42,21 @@ def test_texts_are_in_the_order_of_the_asks_and_each_is_given_once(pawn: "Base")
     assert written(pawn, asks[2:4])[0] == found[2:4]  # whatever is written beside them
 
 
-def test_a_prompt_without_room_for_a_token_gives_an_empty_text_and_the_others_their_own(pawn: "Base") -> None:
+def test_a_prompt_without_room_for_a_token_gives_an_empty_text_and_the_others_their_own(
+    pawn: "Base",
+) -> None:
     context = pawn.model.config.max_position_embeddings
     long = SHORT.format(number=1) * (context // 10)
     assert len(pawn.encode(Prompt(long))) >= context
-    found, received = written(pawn, [ask(SHORT.format(number=5)), ask(long), ask(SHORT.format(number=6))])
-    assert (found[1].text, found[1].writing.tokens, found[1].writing.ended, found[1].writing.logprob) == ("", (), "length", 0.0)
+    found, received = written(
+        pawn, [ask(SHORT.format(number=5)), ask(long), ask(SHORT.format(number=6))]
+    )
+    assert (
+        found[1].text,
+        found[1].writing.tokens,
+        found[1].writing.ended,
+        found[1].writing.logprob,
+    ) == ("", (), "length", 0.0)
     assert found[0].text and found[2].text and len(received) == 3
 
 
@@ -66,5 +76,9 @@ def test_a_stop_text_ends_a_reply_however_it_is_written(pawn: "Base") -> None:
     assert texts == ("\n",) and len(tokens) == 2  # no other token has the end in it
     prompt = Prompt(SHORT.format(number=4).removesuffix(">>answer\n") + ">>think\n", None, ("\n",))
     found, _ = written(pawn, [Ask(0, prompt, 40, seed) for seed in range(12)])
-    assert all(one.text.count("\n") == (one.writing.ended == "stop") and one.text.find("\n") in (-1, len(one.text) - 1) for one in found)
+    assert all(
+        one.text.count("\n") == (one.writing.ended == "stop")
+        and one.text.find("\n") in (-1, len(one.text) - 1)
+        for one in found
+    )
     assert any(one.writing.ended == "stop" for one in found)

@@ -1,19 +1,20 @@
-"""The three kinds, in both packs: a proposal becomes a problem, the problem is asked, answers are graded."""
+"""The three kinds, in both packs: a proposal becomes a problem, the problem is asked, answers are
+graded."""
 
 from dataclasses import replace
 
 import pytest
 
-from redqueen.config import Config
-from redqueen.propose import ProposeConfig, proposal_prompt
+from redqueen.config.schema import Config
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.solve import answer_prompt, grade
+from redqueen.stages.propose import ProposeConfig, proposal_prompt
+from redqueen.stages.solve import answer_prompt, grade
+from redqueen.stages.verify import VerifyConfig, verify
 from redqueen.tasks import KINDS
+from redqueen.tasks.code.few_shot import WORKED
 from redqueen.tasks.prompts import load_pack
-from redqueen.tasks.worked import WORKED
-from redqueen.verify import VerifyConfig, verify
 from tests.contract.texts import WRITERS
 
 PROGRAM = "def f(numbers, k):\n    return [n * k for n in numbers if n % 2]"
@@ -30,13 +31,25 @@ CONFIG = Config().verify
 PACKS = sorted(WRITERS)
 
 
-def verified(pool: SandboxPool, kind: str, pack: str, *blocks: tuple[str, str], references: tuple[Problem, ...] = ()) -> Problem | Rejection:
+def verified(
+    pool: SandboxPool,
+    kind: str,
+    pack: str,
+    *blocks: tuple[str, str],
+    references: tuple[Problem, ...] = (),
+) -> Problem | Rejection:
     proposal = Proposal(kind, WRITERS[pack](*blocks), references)
     return verify([proposal], KINDS, load_pack(pack), pool, CONFIG)[0]
 
 
 def a_problem(pool: SandboxPool, kind: str = "code_o", pack: str = "chat") -> Problem:
-    problem = verified(pool, "code_o" if kind == "code_f" else kind, pack, ("program", PROGRAM), ("input", "[1,2,3], 10"))
+    problem = verified(
+        pool,
+        "code_o" if kind == "code_f" else kind,
+        pack,
+        ("program", PROGRAM),
+        ("input", "[1,2,3], 10"),
+    )
     assert isinstance(problem, Problem), problem
     if kind != "code_f":
         return problem
@@ -46,7 +59,9 @@ def a_problem(pool: SandboxPool, kind: str = "code_o", pack: str = "chat") -> Pr
     return problem
 
 
-def verdicts(pool: SandboxPool, problem: Problem, pack: str, *answers: tuple[str, str]) -> list[str]:
+def verdicts(
+    pool: SandboxPool, problem: Problem, pack: str, *answers: tuple[str, str]
+) -> list[str]:
     texts = [(problem, WRITERS[pack](answer)) for answer in answers]
     return [attempt.verdict for attempt in grade(texts, KINDS, load_pack(pack), pool, CONFIG)]
 
@@ -59,18 +74,58 @@ def test_a_deduction_problem_is_verified_asked_and_graded(pool: SandboxPool, pac
     assert PROGRAM in prompt
     assert "[1, 2, 3], 10" in prompt
     assert "[10, 30]" not in prompt
-    answers = [("output", text) for text in ("[10, 30]", " [10,30]\n", "[10, 30.0]", "(10, 30)", "list([10, 30])", "f([1, 2, 3], 10)", "")]
-    assert verdicts(pool, problem, pack, *answers) == ["right", "right", "wrong", "wrong", "malformed", "malformed", "malformed"]
+    answers = [
+        ("output", text)
+        for text in (
+            "[10, 30]",
+            " [10,30]\n",
+            "[10, 30.0]",
+            "(10, 30)",
+            "list([10, 30])",
+            "f([1, 2, 3], 10)",
+            "",
+        )
+    ]
+    assert verdicts(pool, problem, pack, *answers) == [
+        "right",
+        "right",
+        "wrong",
+        "wrong",
+        "malformed",
+        "malformed",
+        "malformed",
+    ]
 
 
 @pytest.mark.parametrize("pack", PACKS)
-def test_any_input_that_gives_the_output_solves_an_abduction_problem(pool: SandboxPool, pack: str) -> None:
+def test_any_input_that_gives_the_output_solves_an_abduction_problem(
+    pool: SandboxPool, pack: str
+) -> None:
     problem = a_problem(pool, "code_i", pack)
     prompt = answer_prompt(problem, KINDS["code_i"], load_pack(pack)).text
     assert "[10, 30]" in prompt
     assert "[1, 2, 3], 10" not in prompt
-    answers = [("input", text) for text in ("[1, 2, 3], 10", "[5, 15], 2", "[1], 10", "[1, 3]", "0) or (True", "[1, 3], 10 ** 1", "'ab', 1")]
-    assert verdicts(pool, problem, pack, *answers) == ["right", "right", "wrong", "wrong", "malformed", "malformed", "wrong"]
+    answers = [
+        ("input", text)
+        for text in (
+            "[1, 2, 3], 10",
+            "[5, 15], 2",
+            "[1], 10",
+            "[1, 3]",
+            "0) or (True",
+            "[1, 3], 10 ** 1",
+            "'ab', 1",
+        )
+    ]
+    assert verdicts(pool, problem, pack, *answers) == [
+        "right",
+        "right",
+        "wrong",
+        "wrong",
+        "malformed",
+        "malformed",
+        "wrong",
+    ]
 
 
 @pytest.mark.parametrize("pack", PACKS)
@@ -91,15 +146,26 @@ def test_an_induction_answer_is_right_on_the_hidden_pairs(pool: SandboxPool, pac
         "def f(xs, m):\n    while True: pass",
         "def g(xs, m): return []",
     ]  # fmt: skip
-    assert verdicts(pool, problem, pack, *[("program", program) for program in programs]) == ["right", *["wrong"] * 5]
+    assert verdicts(pool, problem, pack, *[("program", program) for program in programs]) == [
+        "right",
+        *["wrong"] * 5,
+    ]
 
 
 @pytest.mark.parametrize("pack", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_what_a_pack_shows_of_a_problem_can_be_written_back(pool: SandboxPool, kind: str, pack: str) -> None:
-    """Rendering and parsing agree: a problem's own parts, written in the pack's typography, give the problem again."""
+def test_what_a_pack_shows_of_a_problem_can_be_written_back(
+    pool: SandboxPool, kind: str, pack: str
+) -> None:
+    """Rendering and parsing agree: a problem's own parts, written in the pack's typography, give
+    the problem again."""
     problem = a_problem(pool, kind, pack)
-    parts = {"program": [problem.program], "input": list(problem.inputs), "output": list(problem.outputs), "message": [problem.message]}
+    parts = {
+        "program": [problem.program],
+        "input": list(problem.inputs),
+        "output": list(problem.outputs),
+        "message": [problem.message],
+    }
     blocks = [(label, parts[label].pop(0)) for label in KINDS[kind].proposal_blocks]
     again = verified(pool, kind, pack, *blocks, references=(problem,))
     assert again == problem
@@ -127,7 +193,9 @@ def test_what_a_pack_shows_of_a_problem_can_be_written_back(pool: SandboxPool, k
         ([("program", FORGER), ("input", "1")], "crashed"),
     ],
 )  # fmt: skip
-def test_every_rejection_has_its_reason(pool: SandboxPool, blocks: list[tuple[str, str]], reason: str) -> None:
+def test_every_rejection_has_its_reason(
+    pool: SandboxPool, blocks: list[tuple[str, str]], reason: str
+) -> None:
     verdict = verified(pool, "code_o", "chat", *blocks)
     assert isinstance(verdict, Rejection), verdict
     assert verdict.reason == reason
@@ -141,7 +209,9 @@ def test_every_rejection_has_its_reason(pool: SandboxPool, blocks: list[tuple[st
         ([("input", f"[{n}], 1") for n in range(10)], "message"),
     ],
 )
-def test_an_induction_proposal_needs_enough_different_inputs_and_a_message(pool: SandboxPool, blocks: list[tuple[str, str]], detail: str) -> None:
+def test_an_induction_proposal_needs_enough_different_inputs_and_a_message(
+    pool: SandboxPool, blocks: list[tuple[str, str]], detail: str
+) -> None:
     verdict = verified(pool, "code_f", "chat", *blocks, references=(a_problem(pool),))
     assert isinstance(verdict, Rejection)
     assert (verdict.reason, detail in verdict.detail) == ("malformed", True)
@@ -149,7 +219,9 @@ def test_an_induction_proposal_needs_enough_different_inputs_and_a_message(pool:
 
 def test_an_input_that_is_written_twice_is_left_out(pool: SandboxPool) -> None:
     inputs = [("input", f"[{n}], 1") for n in (0, 1, 2, 3, 4, 5, 5, 6, 7, 0)]
-    problem = verified(pool, "code_f", "chat", ("message", "m"), *inputs, references=(a_problem(pool),))
+    problem = verified(
+        pool, "code_f", "chat", ("message", "m"), *inputs, references=(a_problem(pool),)
+    )
     assert isinstance(problem, Problem)
     assert problem.inputs == tuple(f"[{n}], 1" for n in range(8))
 
@@ -157,7 +229,11 @@ def test_an_input_that_is_written_twice_is_left_out(pool: SandboxPool) -> None:
 def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxPool) -> None:
     texts = [
         WRITERS["chat"](("program", program), ("input", given))
-        for program, given in ((PROGRAM, "[1, 2, 3], 10"), (PROGRAM.replace("numbers", "xs").replace("k", "m"), "[1,2,3],10"), (PROGRAM, "[1], 10"))
+        for program, given in (
+            (PROGRAM, "[1, 2, 3], 10"),
+            (PROGRAM.replace("numbers", "xs").replace("k", "m"), "[1,2,3],10"),
+            (PROGRAM, "[1], 10"),
+        )
     ]
     proposals = [Proposal("code_o", text) for text in texts]
     first, second, third = verify(proposals, KINDS, load_pack("chat"), pool, CONFIG)
@@ -165,7 +241,9 @@ def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxP
     assert isinstance(second, Rejection)
     assert second.reason == "duplicate"
     assert isinstance(third, Problem)
-    assert verify(proposals[:1], KINDS, load_pack("chat"), pool, CONFIG, known={first.key})[0] == Rejection("duplicate", first.key)
+    assert verify(proposals[:1], KINDS, load_pack("chat"), pool, CONFIG, known={first.key})[
+        0
+    ] == Rejection("duplicate", first.key)
 
 
 def test_an_answer_is_graded_under_four_times_the_limit_of_a_proposal() -> None:
@@ -180,10 +258,17 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: st
     prompt, shown = proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), config)
     assert len(shown) == 6
     assert prompt.text.count(PROGRAM) == 6
-    short, fewer = proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=len(prompt.text) - 1))
+    short, fewer = proposal_prompt(
+        KINDS["code_o"],
+        [problem] * 6,
+        load_pack(pack),
+        ProposeConfig(max_prompt_chars=len(prompt.text) - 1),
+    )
     assert len(fewer) == 5
     assert len(short.text) < len(prompt.text)
-    assert proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=1))[1] == (problem,)
+    assert proposal_prompt(
+        KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=1)
+    )[1] == (problem,)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +276,10 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: st
     [
         ("<answer>[10, 30]</answer>", "right"),
         ("<think>hm</think><answer>\n[10, 30]\n", "right"),
-        ("<think>maybe <answer>[1]</answer></think>\n<answer>\n```python\n[10, 30]\n```\n</answer>", "right"),
+        (
+            "<think>maybe <answer>[1]</answer></think>\n<answer>\n```python\n[10, 30]\n```\n</answer>",
+            "right",
+        ),
         ("<answer>```output\n[10, 30]</answer>", "malformed"),
         ("<answer>[10, 30]</answer><answer>[1]</answer>", "malformed"),
         ("The output is [10, 30].", "malformed"),
@@ -200,14 +288,28 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: st
         ("<answer>\n```output\n[10, 30]\n```\n```output\n[1]\n```\n</answer>", "malformed"),
     ],
 )
-def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(pool: SandboxPool, text: str, verdict: str) -> None:
-    assert grade([(a_problem(pool), text)], KINDS, load_pack("chat"), pool, CONFIG)[0].verdict == verdict
+def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(
+    pool: SandboxPool, text: str, verdict: str
+) -> None:
+    assert (
+        grade([(a_problem(pool), text)], KINDS, load_pack("chat"), pool, CONFIG)[0].verdict
+        == verdict
+    )
 
 
 @pytest.mark.parametrize(("kind", "role"), WORKED)
-def test_the_worked_replies_of_the_chat_pack_are_right(pool: SandboxPool, kind: str, role: str) -> None:
-    task, problem, pack, worked = KINDS[kind], a_problem(pool, kind), load_pack("chat"), WORKED[kind, role]
-    prompt = pack.render(task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem))
+def test_the_worked_replies_of_the_chat_pack_are_right(
+    pool: SandboxPool, kind: str, role: str
+) -> None:
+    task, problem, pack, worked = (
+        KINDS[kind],
+        a_problem(pool, kind),
+        load_pack("chat"),
+        WORKED[kind, role],
+    )
+    prompt = pack.render(
+        task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem)
+    )
     ((asked, reply),) = prompt.before
     assert asked != prompt.text and asked.splitlines()[0] == prompt.text.splitlines()[0]
     shown = dict(worked.given)
@@ -217,12 +319,20 @@ def test_the_worked_replies_of_the_chat_pack_are_right(pool: SandboxPool, kind: 
         assert isinstance(verdict, Problem), verdict
         return
     if kind == "code_f":
-        program, inputs = dict(worked.reply)["program"], [text for label, text in worked.given if label == "input"]
+        program, inputs = (
+            dict(worked.reply)["program"],
+            [text for label, text in worked.given if label == "input"],
+        )
         outputs = [text for label, text in worked.given if label == "output"]
         (outcome,) = pool.run([Job(program, tuple(inputs))])
         assert list(outcome.values) == outputs
         return
-    posed = replace(problem, program=shown["program"], inputs=(shown.get("input", ""),), outputs=(shown.get("output", "'6'"),))
+    posed = replace(
+        problem,
+        program=shown["program"],
+        inputs=(shown.get("input", ""),),
+        outputs=(shown.get("output", "'6'"),),
+    )
     assert grade([(posed, reply)], KINDS, pack, pool, CONFIG)[0].verdict == "right"
     (outcome,) = pool.run([Job(shown["program"], (shown.get("input", "4"),))])
     assert outcome.values == posed.outputs

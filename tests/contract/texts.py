@@ -4,7 +4,9 @@ from redqueen.tasks.prompts.compact import write_blocks
 
 
 def chat(*blocks: tuple[str, str], thought: str = "Let me see.") -> str:
-    fenced = "\n".join(f"```{'python' if label == 'program' else label}\n{text}\n```" for label, text in blocks)
+    fenced = "\n".join(
+        f"```{'python' if label == 'program' else label}\n{text}\n```" for label, text in blocks
+    )
     return f"<think>\n{thought}\n</think>\n<answer>\n{fenced}\n</answer>"
 
 

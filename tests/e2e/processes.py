@@ -1,4 +1,5 @@
-"""`redqueen` in processes of its own that are forked from one that has imported everything: they can be killed, and need not wait for torch."""
+"""`redqueen` in processes of its own that are forked from one that has imported everything: they
+can be killed, and need not wait for torch."""
 
 import multiprocessing
 import os
@@ -15,7 +16,8 @@ TINY = (
     "propose.samples=3", "propose.max_tokens=48", "propose.max_prompt_chars=600", "propose.temperature=1.2",
     "solve.attempts=2", "solve.max_tokens=32", "solve.temperature=2", "evolve.every=1", "evolve.share=0.5", "evaluate.suite=", "sandbox.lanes=1",
 )  # fmt: skip
-"""A few seconds. Hot enough that some proposals are no problems and some answers wrong: members have something to learn from."""
+"""A few seconds. Hot enough that some proposals are no problems and some answers wrong: members
+have something to learn from."""
 
 _context = multiprocessing.get_context("forkserver")
 _context.set_forkserver_preload(["tests.e2e.processes", "tests.e2e.warm"])
@@ -39,7 +41,9 @@ class Command:
     def wait(self, code: int = 0) -> "Command":
         """Until it ends, with this exit code."""
         self.process.join(120)
-        assert self.process.exitcode == code, f"exit code {self.process.exitcode}\n{self.out}\n{self.err}"
+        assert self.process.exitcode == code, (
+            f"exit code {self.process.exitcode}\n{self.out}\n{self.err}"
+        )
         assert "Traceback" not in self.err
         return self
 
@@ -50,7 +54,9 @@ class Command:
     def _until(self, there: Callable[[], bool]) -> "Command":
         end = time.monotonic() + 120
         while not there():
-            assert self.process.is_alive() and time.monotonic() < end, f"it never came\n{self.out}\n{self.err}"
+            assert self.process.is_alive() and time.monotonic() < end, (
+                f"it never came\n{self.out}\n{self.err}"
+            )
             time.sleep(0.01)
         return self
 
@@ -59,9 +65,12 @@ class Command:
 
 
 def start(folder: Path, *words: str | Path, items: int | None = None) -> Command:
-    """The command, with its output in a new folder. With `items`, held-out suites are cut to their first ones."""
+    """The command, with its output in a new folder. With `items`, held-out suites are cut to their
+    first ones."""
     folder.mkdir(parents=True)
-    process = _context.Process(target=_main, args=([str(word) for word in words], str(folder), items))
+    process = _context.Process(
+        target=_main, args=([str(word) for word in words], str(folder), items)
+    )
     process.start()
     command = Command(process, folder)
     return command._until((folder / "err").exists)
@@ -69,7 +78,13 @@ def start(folder: Path, *words: str | Path, items: int | None = None) -> Command
 
 def tiny(out: Path, *settings: str) -> list[str]:
     """The words of a tiny run."""
-    return ["run", "pawn-cpu", "--out", str(out), *(word for setting in (*TINY, *settings) for word in ("--set", setting))]
+    return [
+        "run",
+        "pawn-cpu",
+        "--out",
+        str(out),
+        *(word for setting in (*TINY, *settings) for word in ("--set", setting)),
+    ]
 
 
 def _main(words: list[str], folder: str, items: int | None) -> None:
@@ -81,7 +96,7 @@ def _main(words: list[str], folder: str, items: int | None) -> None:
 
         whole = heldout.load_suite
         heldout.load_suite = lambda name: whole(name)[:items]  # type: ignore[assignment]
-    from redqueen.cli import main
+    from redqueen.cli.app import main
 
     sys.argv = ["redqueen", *words]
     main()

@@ -13,7 +13,13 @@ ROOT = Path(__file__).parents[2]
 
 def redqueen(*arguments: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "redqueen", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": "150", **env})
+    return subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "150", **env},
+    )
 
 
 def write_lines(path: Path, *items: object) -> Path:
@@ -23,14 +29,21 @@ def write_lines(path: Path, *items: object) -> Path:
 
 def test_help_names_every_command() -> None:
     out = redqueen("--help").stdout
-    assert all(name in out for name in ("doctor", "config", "verify", "eval", "pawn", "sandbox", "bench"))
+    assert all(
+        name in out for name in ("doctor", "config", "verify", "eval", "pawn", "sandbox", "bench")
+    )
     assert redqueen("--version").stdout.count(".") == 2
 
 
 def test_sandbox_run_writes_one_outcome_a_line_in_order(tmp_path: Path) -> None:
     cases = write_lines(
         tmp_path / "cases.jsonl",
-        {"name": "slow", "program": "def f(x):\n    for i in range(300000): x += i\n    return x", "input": "0", "extra": 1},
+        {
+            "name": "slow",
+            "program": "def f(x):\n    for i in range(300000): x += i\n    return x",
+            "input": "0",
+            "extra": 1,
+        },
         {"name": "ok", "program": "def f(x, y): return {y: x}", "input": "1, 'a'"},
         {"name": "loop", "program": "def f(x):\n    while True: pass", "input": "1"},
         {"name": "chance", "program": "def f(x): return hash('a')", "input": "1"},
@@ -44,12 +57,31 @@ def test_sandbox_run_writes_one_outcome_a_line_in_order(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert set(rows[0]) == {"name", "outcome", "value", "detail", "cpu_s"}
     out = tmp_path / "results.jsonl"
-    assert redqueen("sandbox", "run", cases, "--out", out, "--timeout-s", "0.2", "--without", "landlock", "--without", "namespaces").stdout == ""
-    assert [json.loads(line)["outcome"] for line in out.read_text().splitlines()] == [row["outcome"] for row in rows]
+    assert (
+        redqueen(
+            "sandbox",
+            "run",
+            cases,
+            "--out",
+            out,
+            "--timeout-s",
+            "0.2",
+            "--without",
+            "landlock",
+            "--without",
+            "namespaces",
+        ).stdout
+        == ""
+    )
+    assert [json.loads(line)["outcome"] for line in out.read_text().splitlines()] == [
+        row["outcome"] for row in rows
+    ]
 
 
 def test_sandbox_run_takes_expressions_on_request(tmp_path: Path) -> None:
-    cases = write_lines(tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "dict(a=0)"})
+    cases = write_lines(
+        tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "dict(a=0)"}
+    )
     assert '"unsupported"' in redqueen("sandbox", "run", cases).stdout
     assert "{'a': 0}" in redqueen("sandbox", "run", cases, "--input-as", "expression").stdout
 
@@ -64,7 +96,9 @@ def test_sandbox_run_takes_expressions_on_request(tmp_path: Path) -> None:
         ("[1]", "expected an object"),
     ],
 )
-def test_a_bad_case_file_is_named_with_the_line(tmp_path: Path, content: str | None, message: str) -> None:
+def test_a_bad_case_file_is_named_with_the_line(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
     path = tmp_path / "cases.jsonl"
     if content is not None:
         path.write_text(content)
@@ -75,7 +109,9 @@ def test_a_bad_case_file_is_named_with_the_line(tmp_path: Path, content: str | N
 
 
 def test_an_output_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    cases = write_lines(tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "1"})
+    cases = write_lines(
+        tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "1"}
+    )
     done = redqueen("sandbox", "run", cases, "--out", tmp_path / "no" / "folder")
     assert (done.returncode, "cannot write" in done.stderr) == (2, True)
 
@@ -105,7 +141,13 @@ def test_verify_names_an_unknown_kind_and_a_wrong_setting(tmp_path: Path) -> Non
 
 def test_verify_reads_the_compact_pack(tmp_path: Path) -> None:
     text = ">>program\ndef f(a):\n    return a + 1\n>>input\n4\n>>end"
-    done = redqueen("verify", write_lines(tmp_path / "p.jsonl", {"kind": "code_i", "text": text}), "--pack", "compact", "--json")
+    done = redqueen(
+        "verify",
+        write_lines(tmp_path / "p.jsonl", {"kind": "code_i", "text": text}),
+        "--pack",
+        "compact",
+        "--json",
+    )
     row = json.loads(done.stdout)
     assert (row["valid"], row["outputs"]) == (True, ["5"])
 
@@ -125,14 +167,23 @@ def test_doctor_says_what_this_machine_can_do(tmp_path: Path) -> None:
 
 
 def test_bench_sandbox_gives_rates_and_ratios_in_one_run() -> None:
-    result = json.loads(redqueen("bench", "sandbox", "--programs", "40", "--soak", "100", "--json").stdout)
-    assert set(result["ratios"]) == {"sandbox_over_fresh_interpreter", "sandbox_over_exec", "lost_to_determinism_check", "lost_to_5_percent_endless"}
+    result = json.loads(
+        redqueen("bench", "sandbox", "--programs", "40", "--soak", "100", "--json").stdout
+    )
+    assert set(result["ratios"]) == {
+        "sandbox_over_fresh_interpreter",
+        "sandbox_over_exec",
+        "lost_to_determinism_check",
+        "lost_to_5_percent_endless",
+    }
     assert all(rate > 0 for rate in result["programs_per_s"].values())
     assert result["soak"]["after"]["processes"] == result["soak"]["before"]["processes"]
 
 
 def test_unsafe_is_shown(tmp_path: Path) -> None:
-    cases = write_lines(tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "1"})
+    cases = write_lines(
+        tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "1"}
+    )
     done = redqueen("sandbox", "run", cases, "--sandbox", "unsafe")
     assert done.returncode == 0
     assert "unsafe" in done.stderr

@@ -14,7 +14,9 @@ from tests.e2e.test_cli import redqueen
 
 
 def test_sample_prints_the_same_bytes_for_the_same_seed() -> None:
-    first, second = (redqueen("pawn", "sample", "--tier", "5", "--seed", "1").stdout for _ in range(2))
+    first, second = (
+        redqueen("pawn", "sample", "--tier", "5", "--seed", "1").stdout for _ in range(2)
+    )
     assert first == second
     assert first.count("def f(") == first.count("# ") == 3
     assert "f(" in first.partition("return")[2]
@@ -23,7 +25,12 @@ def test_sample_prints_the_same_bytes_for_the_same_seed() -> None:
 
 
 def test_sample_gives_json_a_line() -> None:
-    rows = [json.loads(line) for line in redqueen("pawn", "sample", "--tier", "2", "--count", "4", "--json").stdout.splitlines()]
+    rows = [
+        json.loads(line)
+        for line in redqueen(
+            "pawn", "sample", "--tier", "2", "--count", "4", "--json"
+        ).stdout.splitlines()
+    ]
     assert len(rows) == 4
     assert set(rows[0]) == {"tier", "program", "inputs", "outputs", "traces", "hint"}
     assert len(rows[0]["inputs"]) == len(rows[0]["outputs"]) == INPUTS
@@ -36,11 +43,16 @@ def test_eval_gives_the_score_that_ships_with_the_suite() -> None:
     shipped = json.loads((FOLDER / "heldout-quick.base.json").read_text())
     assert sorted(found) == sorted(KINDS)
     assert set(found["code_o"]["1"]) >= {"accuracy", "n"}
-    shapes = [{(kind, tier): cell["n"] for kind, row in score.items() for tier, cell in row.items()} for score in (found, shipped)]
+    shapes = [
+        {(kind, tier): cell["n"] for kind, row in score.items() for tier, cell in row.items()}
+        for score in (found, shipped)
+    ]
     assert shapes[0] == shapes[1]
     assert sum(shapes[0].values()) == 200
     right = sum(cell["accuracy"] * cell["n"] for row in found.values() for cell in row.values())
-    assert right / 200 == pytest.approx(shipped_score(), abs=0.011)  # two of two hundred: another CPU rounds otherwise
+    assert right / 200 == pytest.approx(
+        shipped_score(), abs=0.011
+    )  # two of two hundred: another CPU rounds otherwise
     assert f"Pawn as shipped has {100 * shipped_score():.1f} %" in done.stderr
 
 
@@ -65,13 +77,32 @@ def test_a_trained_model_is_not_replaced_by_mistake(tmp_path: Path) -> None:
     assert (done.returncode, "--force" in done.stderr) == (2, True)
 
 
-def test_a_small_model_is_trained_by_the_command_and_loads_with_plain_transformers(tmp_path: Path) -> None:
-    small = ["--hidden", "32", "--layers", "1", "--tokens", "100000", "--workers", "2", "--device", "cpu"]
+def test_a_small_model_is_trained_by_the_command_and_loads_with_plain_transformers(
+    tmp_path: Path,
+) -> None:
+    small = [
+        "--hidden",
+        "32",
+        "--layers",
+        "1",
+        "--tokens",
+        "100000",
+        "--workers",
+        "2",
+        "--device",
+        "cpu",
+    ]
     done = redqueen("pawn", "train", "--out", tmp_path, *small)
     assert done.returncode == 0, done.stderr
     assert "100 % of 0M tokens" in done.stderr
-    assert f"sha256 of its weights: {sha256((tmp_path / 'model.safetensors').read_bytes()).hexdigest()}" in done.stderr
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path), AutoTokenizer.from_pretrained(tmp_path)
+    assert (
+        f"sha256 of its weights: {sha256((tmp_path / 'model.safetensors').read_bytes()).hexdigest()}"
+        in done.stderr
+    )
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(tmp_path),
+        AutoTokenizer.from_pretrained(tmp_path),
+    )
     assert model.config.hidden_size == 32
     assert tokenizer.decode(tokenizer(">>student code_o\n")["input_ids"]) == ">>student code_o\n"
 
@@ -79,4 +110,7 @@ def test_a_small_model_is_trained_by_the_command_and_loads_with_plain_transforme
 def test_suites_are_built_with_checksums(tmp_path: Path) -> None:
     done = redqueen("pawn", "suites", "--out", tmp_path, "--each", "1")
     assert done.returncode == 0, done.stderr
-    assert set(json.loads((tmp_path / "checksums.json").read_text())) == {"heldout", "heldout-quick"}
+    assert set(json.loads((tmp_path / "checksums.json").read_text())) == {
+        "heldout",
+        "heldout-quick",
+    }

@@ -1,4 +1,5 @@
-"""Runs of Pawn as a user meets them: from `redqueen run` to its table, ended and killed and resumed, and refused with a message."""
+"""Runs of Pawn as a user meets them: from `redqueen run` to its table, ended and killed and
+resumed, and refused with a message."""
 
 import contextlib
 import json
@@ -61,7 +62,9 @@ def test_such_a_run_has_all_that_the_tests_below_rely_on(straight: Path) -> None
     assert rows(straight, "SELECT count(DISTINCT verdict) > 1 FROM attempts") == [(1,)]
 
 
-def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_else_gets_in(begin: Begin, tmp_path: Path, straight: Path) -> None:
+def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_else_gets_in(
+    begin: Begin, tmp_path: Path, straight: Path
+) -> None:
     folder = tmp_path / "run"
     first = begin(*tiny(folder)).until(r" 1/3 ")
     first.signal(signal.SIGSTOP)
@@ -72,7 +75,9 @@ def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_e
     first.wait()
     assert "ending after this step; once more ends at once" in first.err
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
-    assert step < 3 and first.err.endswith(f"stopped after step {step} of 3. Go on with: redqueen resume {folder}\n")
+    assert step < 3 and first.err.endswith(
+        f"stopped after step {step} of 3. Go on with: redqueen resume {folder}\n"
+    )
     assert "Everything" not in first.out
     again = begin("resume", folder).wait()
     assert f"going on after step {step} of 3" in again.err and "Everything is in" in again.out
@@ -86,10 +91,16 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: 
         command.signal(number)
     command.wait(130)
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
-    assert step < 3 and f"ended in step {step + 1}, of which nothing is kept. Go on with: redqueen resume {folder}\n" in command.err
+    assert (
+        step < 3
+        and f"ended in step {step + 1}, of which nothing is kept. Go on with: redqueen resume {folder}\n"
+        in command.err
+    )
 
 
-def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not(begin: Begin, tmp_path: Path, straight: Path) -> None:
+def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not(
+    begin: Begin, tmp_path: Path, straight: Path
+) -> None:
     folder, draw, kills = tmp_path / "run", Random(1), 0
     while kills < 4:
         there = (folder / "run.sqlite").exists()
@@ -105,7 +116,9 @@ def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not
     assert digest(folder) == digest(straight)
 
 
-def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(begin: Begin, tmp_path: Path, straight: Path) -> None:
+def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(
+    begin: Begin, tmp_path: Path, straight: Path
+) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(straight, folder)
     broken = folder / "checkpoints/000003/engine.safetensors"
@@ -113,7 +126,9 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(beg
     content[len(content) // 2] ^= 1
     broken.write_bytes(content)
     with contextlib.closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
-        connection.execute("UPDATE run SET value = replace(value, '\"torch\": \"', '\"torch\": \"0.') WHERE name = 'machine'")
+        connection.execute(
+            "UPDATE run SET value = replace(value, '\"torch\": \"', '\"torch\": \"0.') WHERE name = 'machine'"
+        )
     command = begin("resume", folder).wait()
     assert "since this run began: torch 0." in command.err
     assert f"checkpoint {broken.parent} cannot be used: engine.safetensors" in command.err
@@ -121,32 +136,67 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(beg
     assert digest(folder) == digest(straight)
 
 
-def test_one_member_in_both_roles_plays_by_itself_and_equal_seeds_give_equal_digests(begin: Begin, tmp_path: Path) -> None:
-    """The second run is in a process that has nothing in common with the first, not even the hashes of its texts."""
-    settings = ("steps=1", "population.teachers=0", "population.students=1", "match.scheme=self_play", "propose.samples=4")
+def test_one_member_in_both_roles_plays_by_itself_and_equal_seeds_give_equal_digests(
+    begin: Begin, tmp_path: Path
+) -> None:
+    """The second run is in a process that has nothing in common with the first, not even the hashes
+    of its texts."""
+    settings = (
+        "steps=1",
+        "population.teachers=0",
+        "population.students=1",
+        "match.scheme=self_play",
+        "propose.samples=4",
+    )
     begin(*tiny(tmp_path / "a", *settings)).wait()
     command = [sys.executable, "-m", "redqueen", *tiny(tmp_path / "b", *settings)]
-    subprocess.run(command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "12345"})
+    subprocess.run(
+        command, check=True, capture_output=True, env={**os.environ, "PYTHONHASHSEED": "12345"}
+    )
     assert digest(tmp_path / "a") == digest(tmp_path / "b")
-    assert rows(tmp_path / "a", "SELECT teacher, student, score FROM pairings") == [("B0", "B0", None)]
+    assert rows(tmp_path / "a", "SELECT teacher, student, score FROM pairings") == [
+        ("B0", "B0", None)
+    ]
     assert rows(tmp_path / "a", "SELECT member FROM updates") == [("B0",)]
 
 
-def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_base(begin: Begin, tmp_path: Path) -> None:
-    settings = ("steps=2", "population.teachers=0", "fixed.problems=3", "fixed.tiers=[2, 3]", "evaluate.suite=heldout-quick", "evaluate.every=1")
+def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_base(
+    begin: Begin, tmp_path: Path
+) -> None:
+    settings = (
+        "steps=2",
+        "population.teachers=0",
+        "fixed.problems=3",
+        "fixed.tiers=[2, 3]",
+        "evaluate.suite=heldout-quick",
+        "evaluate.every=1",
+    )
     command = begin(*tiny(tmp_path / "run", *settings), items=3).wait()
     assert "measuring the base and 2 students on heldout-quick, 3 problems each" in command.err
     assert command.err.count("held-out: S0 ") == 1
-    assert "heldout-quick: the base has" in command.out and "students on average" in command.out and "weakest student" in command.out
-    assert rows(tmp_path / "run", "SELECT step, count(*) FROM evals GROUP BY step") == [(1, 6), (2, 9)]
+    assert (
+        "heldout-quick: the base has" in command.out
+        and "students on average" in command.out
+        and "weakest student" in command.out
+    )
+    assert rows(tmp_path / "run", "SELECT step, count(*) FROM evals GROUP BY step") == [
+        (1, 6),
+        (2, 9),
+    ]
     assert rows(tmp_path / "run", "SELECT DISTINCT teacher FROM proposals") == [("fixed",)]
     assert rows(tmp_path / "run", "SELECT count(*) FROM deaths") == [(0,)]
     before = digest(tmp_path / "run")
-    shutil.rmtree(tmp_path / "run/checkpoints/000002")  # as if it had been killed after step 1, before the measurement was written down
+    shutil.rmtree(
+        tmp_path / "run/checkpoints/000002"
+    )  # as if it had been killed after step 1, before the measurement was written down
     with contextlib.closing(sqlite3.connect(tmp_path / "run/run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM evals WHERE step = 1")
     again = begin("resume", tmp_path / "run", items=3).wait()
-    assert again.err.index("going on after step 1") < again.err.index("held-out: S0 ") < again.err.index("2/2")
+    assert (
+        again.err.index("going on after step 1")
+        < again.err.index("held-out: S0 ")
+        < again.err.index("2/2")
+    )
     assert digest(tmp_path / "run") == before
 
 
@@ -161,7 +211,9 @@ def test_a_domain_of_ones_own_is_played_by_import_path(begin: Begin, tmp_path: P
 def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path: Path) -> None:
     command = begin(*tiny(tmp_path / "run", "propose.max_tokens=1", "stop.lazy_steps=1")).wait(3)
     assert "stopped after step 1: no proposal was a valid problem in 1 steps." in command.err
-    assert rows(tmp_path / "run", "SELECT value LIKE 'stopped after step 1%' FROM run WHERE name = 'ended'") == [(1,)]
+    assert rows(
+        tmp_path / "run", "SELECT value LIKE 'stopped after step 1%' FROM run WHERE name = 'ended'"
+    ) == [(1,)]
 
 
 def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path: Path) -> None:
@@ -174,23 +226,39 @@ def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path
     [
         (["--base", "no/such[x]/folder"], "there is no folder no/such[x]/folder"),
         (["--set", "evaluate.suite=heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
-        (["--set", "evaluate.suite=humaneval", "--set", "evaluate.data=nowhere"], "humaneval: there is no humaneval.jsonl"),
-        (["--set", "tasks.kinds=['nowhere:Kind']"], "the task kind 'nowhere:Kind' cannot be imported"),
-        (["--set", "population.teachers=0", "--set", "fixed.source=nowhere.jsonl"], "there is no file nowhere.jsonl"),
+        (
+            ["--set", "evaluate.suite=humaneval", "--set", "evaluate.data=nowhere"],
+            "humaneval: there is no humaneval.jsonl",
+        ),
+        (
+            ["--set", "tasks.kinds=['nowhere:Kind']"],
+            "the task kind 'nowhere:Kind' cannot be imported",
+        ),
+        (
+            ["--set", "population.teachers=0", "--set", "fixed.source=nowhere.jsonl"],
+            "there is no file nowhere.jsonl",
+        ),
         (["--set", "archive.seeds=nowhere.jsonl"], "there is no file nowhere.jsonl"),
         (["--device", "cdua"], "cdua"),
     ],
 )
-def test_what_cannot_be_played_is_said_and_leaves_nothing_behind(begin: Begin, tmp_path: Path, words: list[str], message: str) -> None:
+def test_what_cannot_be_played_is_said_and_leaves_nothing_behind(
+    begin: Begin, tmp_path: Path, words: list[str], message: str
+) -> None:
     command = begin("run", "--out", tmp_path / "run", *words).wait(2)
     assert message in command.err
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(begin: Begin, tmp_path: Path, straight: Path) -> None:
+def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
+    begin: Begin, tmp_path: Path, straight: Path
+) -> None:
     before = digest(straight)
     command = begin(*tiny(straight)).wait(2)
-    assert f"there is a run in {straight} already. Choose another folder with --out, or go on with: redqueen resume {straight}" in command.err
+    assert (
+        f"there is a run in {straight} already. Choose another folder with --out, or go on with: redqueen resume {straight}"
+        in command.err
+    )
     assert "there is no run in" in begin("resume", tmp_path).wait(2).err
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'} is no folder" in begin(*tiny(tmp_path / "file")).wait(2).err
@@ -198,11 +266,21 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
     assert digest(straight) == before
 
 
-def test_runs_are_listed_with_how_far_they_came(begin: Begin, tmp_path: Path, straight: Path) -> None:
+def test_runs_are_listed_with_how_far_they_came(
+    begin: Begin, tmp_path: Path, straight: Path
+) -> None:
     (found,) = json.loads(begin("runs", straight.parent, "--json").wait().out)
-    assert (found["folder"], found["steps_done"], found["steps_wanted"], found["ended"]) == (str(straight), 3, 3, "all steps played")
+    assert (found["folder"], found["steps_done"], found["steps_wanted"], found["ended"]) == (
+        str(straight),
+        3,
+        3,
+        "all steps played",
+    )
     assert "done" in begin("runs", straight.parent).wait().out
-    assert begin("runs", tmp_path / "none[1]").wait().out == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` makes one.\n"
+    assert (
+        begin("runs", tmp_path / "none[1]").wait().out
+        == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` makes one.\n"
+    )
 
 
 def test_a_run_goes_further_than_it_was_to_go(begin: Begin, tmp_path: Path, straight: Path) -> None:

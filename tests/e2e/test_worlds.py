@@ -1,4 +1,5 @@
-"""Many worlds in one run: a world of a study plays as it would alone; cross-play and retention come out of a run."""
+"""Many worlds in one run: a world of a study plays as it would alone; cross-play and retention come
+out of a run."""
 
 import json
 import sqlite3
@@ -7,10 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from redqueen.cli import app
-from redqueen.config import find_recipe, load_config
+from redqueen.cli.app import app
+from redqueen.config.schema import find_recipe, load_config
+from redqueen.config.study import load_study
 from redqueen.errors import ConfigError
-from redqueen.study import load_study
 
 COMMON = """
 steps = 2
@@ -73,9 +74,26 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def records(folder: Path, world: int) -> dict[str, list[tuple[object, ...]]]:
     connection = sqlite3.connect(folder / "run.sqlite")
     found = {}
-    for table in ("births", "deaths", "pairings", "problems", "proposals", "attempts", "ratings", "updates", "metrics"):
-        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "world"]
-        found[table] = sorted(connection.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?", (world,)).fetchall(), key=repr)
+    for table in (
+        "births",
+        "deaths",
+        "pairings",
+        "problems",
+        "proposals",
+        "attempts",
+        "ratings",
+        "updates",
+        "metrics",
+    ):
+        columns = [
+            row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "world"
+        ]
+        found[table] = sorted(
+            connection.execute(
+                f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?", (world,)
+            ).fetchall(),
+            key=repr,
+        )
     return found
 
 
@@ -87,7 +105,11 @@ def test_a_world_of_a_study_has_the_records_it_would_have_alone(runs: tuple[Path
 
 def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, Path]) -> None:
     (world,) = json.loads(call("crossplay", str(runs[1]), "--each", "4", "--json").splitlines()[-1])
-    assert world["times"] == [1, 2] and len(world["solved"]) == 2 and all(len(row) == 2 for row in world["solved"])
+    assert (
+        world["times"] == [1, 2]
+        and len(world["solved"]) == 2
+        and all(len(row) == 2 for row in world["solved"])
+    )
     connection = sqlite3.connect(runs[1] / "run.sqlite")
     suites = {row[0] for row in connection.execute("SELECT DISTINCT suite FROM evals")}
     assert suites <= {"crossplay/1", "crossplay/2"} and suites
@@ -99,21 +121,53 @@ def test_crossplay_is_refused_on_another_base(runs: tuple[Path, Path], other_paw
     assert "other weights than when the members were made" in str(result.exception)
 
 
-def test_members_of_all_worlds_are_asked_together_and_count_each_in_its_own(runs: tuple[Path, Path]) -> None:
-    words = ("--suite", "heldout-quick", "--limit", "3", "--max-tokens", "4", "--member", "students", "--device", "cpu", "--json")
-    found = json.loads(call("eval", str(runs[0]), *words).splitlines()[-1])["suites"]["heldout-quick"]
+def test_members_of_all_worlds_are_asked_together_and_count_each_in_its_own(
+    runs: tuple[Path, Path],
+) -> None:
+    words = (
+        "--suite",
+        "heldout-quick",
+        "--limit",
+        "3",
+        "--max-tokens",
+        "4",
+        "--member",
+        "students",
+        "--device",
+        "cpu",
+        "--json",
+    )
+    found = json.loads(call("eval", str(runs[0]), *words).splitlines()[-1])["suites"][
+        "heldout-quick"
+    ]
     solo, *duo = found["members"]
     assert solo == "0/B0" and all(name.startswith("1/S") for name in duo) and len(duo) == 2
-    assert [(one["world"], one["arm"], one["members"]) for one in found["populations"]] == [(1, "duo", duo)]
+    assert [(one["world"], one["arm"], one["members"]) for one in found["populations"]] == [
+        (1, "duo", duo)
+    ]
     connection = sqlite3.connect(runs[0] / "run.sqlite")
-    kept = connection.execute("SELECT world, count(DISTINCT subject), count(*) FROM evals WHERE suite LIKE 'eval/%' GROUP BY world").fetchall()
+    kept = connection.execute(
+        "SELECT world, count(DISTINCT subject), count(*) FROM evals WHERE suite LIKE 'eval/%' GROUP BY world"
+    ).fetchall()
     assert kept == [(0, 2, 6), (1, 3, 9)]
     one = json.loads(call("eval", f"{runs[0]}/{duo[0]}", *words[:6], *words[8:]).splitlines()[-1])
-    assert one["suites"]["heldout-quick"]["against_base"] == found["members"][duo[0]]["against_base"]
+    assert (
+        one["suites"]["heldout-quick"]["against_base"] == found["members"][duo[0]]["against_base"]
+    )
 
 
 def test_retention_tells_of_every_operator_beside_its_controls(runs: tuple[Path, Path]) -> None:
-    words = ("--operator", "gaussian", "--seeds", "1", "--updates", "3", "--problems", "2", "--json")
+    words = (
+        "--operator",
+        "gaussian",
+        "--seeds",
+        "1",
+        "--updates",
+        "3",
+        "--problems",
+        "2",
+        "--json",
+    )
     found = json.loads(call("retention", str(runs[1]), *words).splitlines()[-1])
     assert [one["operator"] for one in found] == ["copy_parent", "linear", "gaussian"]
     assert all(len(one["updates"]) == 1 for one in found)
@@ -127,7 +181,9 @@ def test_crossplay_without_snapshots_says_which_setting_takes_them(tmp_path: Pat
 def test_the_study_of_the_package_has_its_nine_arms_with_three_seeds_each() -> None:
     worlds = load_study(find_recipe("study-pawn"), [])
     arms = list(dict.fromkeys(arm for arm, _ in worlds))
-    assert len(arms) == 9 and all([config.seed for arm, config in worlds if arm == one] == [0, 1, 2] for one in arms)
+    assert len(arms) == 9 and all(
+        [config.seed for arm, config in worlds if arm == one] == [0, 1, 2] for one in arms
+    )
     by_arm = dict(worlds)
     assert by_arm["single-total"].propose.prompts == by_arm["4t4s"].propose.prompts * 10
     assert by_arm["fixed"].is_fixed and by_arm["8t8s"].slots == 16
@@ -136,7 +192,7 @@ def test_the_study_of_the_package_has_its_nine_arms_with_three_seeds_each() -> N
 def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text("[arms.a]\nsteps = 1\n[arms.b]\nsteps = 2\n")
-    from redqueen.assembly import _check_shared
+    from redqueen.core.build import _check_shared
 
     with pytest.raises(ConfigError, match="'a' and 'b' differ in 'steps'"):
         _check_shared(load_study(path, []))

@@ -1,6 +1,8 @@
-"""A run that nobody played: a ledger with plausible figures, written as the loop writes them, of any size and with any text.
+"""A run that nobody played: a ledger with plausible figures, written as the loop writes them, of
+any size and with any text.
 
-As a program: python -m tests.report.synthetic FOLDER STEPS PROPOSALS ATTEMPTS writes one with four teachers and four students.
+As a program: python -m tests.report.synthetic FOLDER STEPS PROPOSALS ATTEMPTS writes one with four
+teachers and four students.
 """
 
 import hashlib
@@ -22,7 +24,8 @@ REASONS = ("malformed", "error", "duplicate", "timeout", "unstable")
 
 @dataclass
 class Synthetic:
-    """What to write. One student answers one teacher in a step; ratings and complexity drift, solve rates swing."""
+    """What to write. One student answers one teacher in a step; ratings and complexity drift, solve
+    rates swing."""
 
     steps: int = 12
     proposals: int = 6
@@ -37,20 +40,45 @@ class Synthetic:
     items: int = 40
     thought: str = "x is doubled, then one is added"
     """What stands in every attempt."""
-    program: str = "def f(x):\n    y = x * {n}\n    if y > {m}:\n        y -= {k}\n    return y + {n}\n"
+    program: str = (
+        "def f(x):\n    y = x * {n}\n    if y > {m}:\n        y -= {k}\n    return y + {n}\n"
+    )
     arm: str = "run"
     settings: Row = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         worlds = [_World(self, number) for number in range(self.worlds)]
-        about = {"config": f"seed = {self.seed}\nsteps = {self.steps}\n", "steps": str(self.steps), "base": "pawn", "version": "0.1"}
-        about |= {"created": "2026-01-01T00:00:00+00:00", "machine": json.dumps({"device": "CPU, 2 threads"}), "ended": "all steps played"}
-        rows = [{"world": one.number, "arm": self.arm, "seed": one.seed, "config": {"seed": one.seed, **self.settings}} for one in worlds]
+        about = {
+            "config": f"seed = {self.seed}\nsteps = {self.steps}\n",
+            "steps": str(self.steps),
+            "base": "pawn",
+            "version": "0.1",
+        }
+        about |= {
+            "created": "2026-01-01T00:00:00+00:00",
+            "machine": json.dumps({"device": "CPU, 2 threads"}),
+            "ended": "all steps played",
+        }
+        rows = [
+            {
+                "world": one.number,
+                "arm": self.arm,
+                "seed": one.seed,
+                "config": {"seed": one.seed, **self.settings},
+            }
+            for one in worlds
+        ]
         with Ledger.create(folder, about, rows) as ledger:
             ledger.write(0, _merged([world.beginning() for world in worlds]))
             for step in range(1, self.steps + 1):
                 ledger.write(step, _merged([world.step(step) for world in worlds]))
-                ledger.add("timings", [{"step": step, "stage": stage, "seconds": s, "waited_s": s / 10} for stage, s in _TIMINGS])
+                ledger.add(
+                    "timings",
+                    [
+                        {"step": step, "stage": stage, "seconds": s, "waited_s": s / 10}
+                        for stage, s in _TIMINGS
+                    ],
+                )
                 if step % self.evaluate_every == 0 or step == self.steps:
                     ledger.add("evals", [row for world in worlds for row in world.evals(step)])
 
@@ -70,13 +98,21 @@ class _World:
         self.known: list[str] = []
 
     def _where(self, rows: dict[str, list[Row]]) -> dict[str, list[Row]]:
-        return {table: [{"world": self.number, **row} for row in of_table] for table, of_table in rows.items()}
+        return {
+            table: [{"world": self.number, **row} for row in of_table]
+            for table, of_table in rows.items()
+        }
 
     def _slot(self, member: str) -> int:
         return int(member[1:].partition(".")[0]) + (self.plan.members if member[0] == "S" else 0)
 
     def beginning(self) -> dict[str, list[Row]]:
-        return self._where({"births": [self._birth(member, [], "new") for member in self.ratings], "ratings": self._ratings()})
+        return self._where(
+            {
+                "births": [self._birth(member, [], "new") for member in self.ratings],
+                "ratings": self._ratings(),
+            }
+        )
 
     def _birth(self, member: str, parents: list[str], operator: str) -> Row:
         mu, sigma = self.ratings[member]
@@ -86,12 +122,29 @@ class _World:
     def _ratings(self) -> list[Row]:
         roles = {"T": "teacher", "S": "student"}
         return [
-            {"member": member, "role": roles[member[0]], "version": 1, "mu": self.ratings[member][0], "sigma": self.ratings[member][1]}
+            {
+                "member": member,
+                "role": roles[member[0]],
+                "version": 1,
+                "mu": self.ratings[member][0],
+                "sigma": self.ratings[member][1],
+            }
             for member in [*self.teachers, *self.students]
         ]
 
     def step(self, step: int) -> dict[str, list[Row]]:
-        rows: dict[str, list[Row]] = {name: [] for name in ("pairings", "problems", "proposals", "attempts", "births", "deaths", "updates")}
+        rows: dict[str, list[Row]] = {
+            name: []
+            for name in (
+                "pairings",
+                "problems",
+                "proposals",
+                "attempts",
+                "births",
+                "deaths",
+                "updates",
+            )
+        }
         students = self.random.sample(self.students, len(self.students))
         for pairing, (teacher, student) in enumerate(zip(self.teachers, students, strict=True)):
             self._pairing(rows, step, pairing, teacher, student)
@@ -102,10 +155,14 @@ class _World:
             for member in [*self.teachers, *self.students]
         ]  # fmt: skip
         rows["ratings"] = self._ratings()
-        rows["metrics"] = [{"name": name, "value": value} for name, value in self._metrics(step, rows).items()]
+        rows["metrics"] = [
+            {"name": name, "value": value} for name, value in self._metrics(step, rows).items()
+        ]
         return self._where(rows)
 
-    def _pairing(self, rows: dict[str, list[Row]], step: int, pairing: int, teacher: str, student: str) -> None:
+    def _pairing(
+        self, rows: dict[str, list[Row]], step: int, pairing: int, teacher: str, student: str
+    ) -> None:
         plan, random = self.plan, self.random
         ease = 0.6 + 0.2 * math.sin(step / 5) + 0.05 * (self._slot(student) % 3)
         valid = correct = 0
@@ -114,31 +171,60 @@ class _World:
             kind = KINDS[number % len(KINDS)]
             rejected = random.random() < 0.15
             row = {"proposal": proposal, "pairing": pairing, "teacher": teacher, "version": step - 1, "kind": kind, "prompt": number // 4, "shown": self.known[-2:], "tokens": 60, "logprob": -0.4, "ended": "stop", "detail": "", "advantage": 0.1}  # fmt: skip
-            program = plan.program.replace("{n}", str(random.randrange(50))).replace("{m}", str(step)).replace("{k}", str(random.randrange(9)))
+            program = (
+                plan.program.replace("{n}", str(random.randrange(50)))
+                .replace("{m}", str(step))
+                .replace("{k}", str(random.randrange(9)))
+            )
             if rejected:
-                rows["proposals"].append({**row, "text": program, "rejection": random.choice(REASONS), "reward": -1.0})
+                rows["proposals"].append(
+                    {**row, "text": program, "rejection": random.choice(REASONS), "reward": -1.0}
+                )
                 continue
             valid += 1
             key = hashlib.sha256(f"{self.number} {step} {proposal}".encode()).hexdigest()[:32]
             self.known = [*self.known[-20:], key]
             rows["problems"].append(self._problem(key, kind, program, step))
-            right = sum(self._attempt(rows, step, proposal, number, key, student, ease) for number in range(plan.attempts))
+            right = sum(
+                self._attempt(rows, step, proposal, number, key, student, ease)
+                for number in range(plan.attempts)
+            )
             correct += right
             rate = right / plan.attempts
-            rows["proposals"].append({**row, "text": program, "problem": key, "solve_rate": rate, "reward": 1 - rate if rate else 0.0})
+            rows["proposals"].append(
+                {
+                    **row,
+                    "text": program,
+                    "problem": key,
+                    "solve_rate": rate,
+                    "reward": 1 - rate if rate else 0.0,
+                }
+            )
         for member, gain in ((teacher, 1 - ease), (student, ease)):
             mu, sigma = self.ratings[member]
             self.ratings[member] = [mu + gain - 0.5 + random.gauss(0, 0.3), max(1.5, sigma * 0.97)]
         rows["pairings"].append({"pairing": pairing, "teacher": teacher, "student": student, "expected": 0.5, "score": ease, "winner": "student" if ease > 0.5 else "teacher", "proposals": plan.proposals, "valid": valid, "attempts": valid * plan.attempts, "correct": correct})  # fmt: skip
 
     def _problem(self, key: str, kind: str, program: str, step: int) -> Row:
-        depth, branches = 5 + int(self.random.random() * (4 + step / 8)), 1 + int(self.random.random() * (2 + step / 15))
+        depth, branches = (
+            5 + int(self.random.random() * (4 + step / 8)),
+            1 + int(self.random.random() * (2 + step / 15)),
+        )
         cell, behaviour = f"{kind}/d{depth // 2}/c{branches}", f"{self.random.randrange(400):x}"
         self.cells.add(cell)
         self.behaviours.add(behaviour)
         return {"problem": key, "kind": kind, "program": program, "inputs": ["3"], "outputs": ["7"], "message": "", "canonical": key[:6], "behaviour": behaviour, "cell": cell, "ast_depth": depth, "cyclomatic": branches, "loc": 4 + step // 20, "variables": 2, "steps_executed": 4 + step // 10}  # fmt: skip
 
-    def _attempt(self, rows: dict[str, list[Row]], step: int, proposal: int, number: int, key: str, student: str, ease: float) -> bool:
+    def _attempt(
+        self,
+        rows: dict[str, list[Row]],
+        step: int,
+        proposal: int,
+        number: int,
+        key: str,
+        student: str,
+        ease: float,
+    ) -> bool:
         right = self.random.random() < ease
         text = f">>think\n{self.plan.thought}\n>>output\n{7 if right else 8}\n"
         rows["attempts"].append({"proposal": proposal, "attempt": number, "problem": key, "student": student, "version": step - 1, "text": text, "tokens": 30, "logprob": -0.2, "ended": "stop", "verdict": "right" if right else "wrong", "detail": "" if right else "another value", "reward": 1.0 if right else -0.5, "advantage": 0.0})  # fmt: skip
@@ -154,12 +240,18 @@ class _World:
             self.ratings[child] = list(self.ratings[parents[0]])
             rows["births"].append(self._birth(child, parents, operator))
             mu, sigma = self.ratings[dead]
-            rows["deaths"].append({"member": dead, "reason": "truncation", "mu": mu, "sigma": sigma})
+            rows["deaths"].append(
+                {"member": dead, "reason": "truncation", "mu": mu, "sigma": sigma}
+            )
             members[members.index(dead)] = child
 
     def _metrics(self, step: int, rows: dict[str, list[Row]]) -> dict[str, float]:
         problems, attempts = rows["problems"], rows["attempts"]
-        found = {"propose/count": len(rows["proposals"]), "propose/tokens": 60.0 * len(rows["proposals"]), "solve/tokens": 30.0 * len(attempts)}
+        found = {
+            "propose/count": len(rows["proposals"]),
+            "propose/tokens": 60.0 * len(rows["proposals"]),
+            "solve/tokens": 30.0 * len(attempts),
+        }
         found |= {"verify/valid_frac": len(problems) / len(rows["proposals"]), "coverage/cells": len(self.cells), "coverage/behaviours": len(self.behaviours)}  # fmt: skip
         found |= {
             "propose/entropy": 0.5 / math.sqrt(step),
@@ -170,11 +262,16 @@ class _World:
         }
         found["solve/malformed_frac"] = 0.0
         if attempts:
-            found["solve/pass_rate"] = sum(row["verdict"] == "right" for row in attempts) / len(attempts)
+            found["solve/pass_rate"] = sum(row["verdict"] == "right" for row in attempts) / len(
+                attempts
+            )
             for name in ("ast_depth", "cyclomatic", "loc", "variables", "steps_executed"):
                 found[f"complexity/{name}"] = sum(row[name] for row in problems) / len(problems)
         for role in ("teacher", "student"):
-            found |= {f"population/distance/{role}": math.sqrt(step), f"population/least_distance/{role}": math.sqrt(step) / 2}
+            found |= {
+                f"population/distance/{role}": math.sqrt(step),
+                f"population/least_distance/{role}": math.sqrt(step) / 2,
+            }
         return found
 
     def evals(self, step: int) -> list[Row]:
@@ -182,7 +279,9 @@ class _World:
         for place, subject in enumerate(["base", *self.students]):
             for item in range(self.plan.items):
                 luck = Random(f"{item}").random() + self.random.gauss(0, 0.1)
-                correct = luck < 0.4 + (0 if subject == "base" else 0.1 + 0.02 * place + 0.002 * step)
+                correct = luck < 0.4 + (
+                    0 if subject == "base" else 0.1 + 0.02 * place + 0.002 * step
+                )
                 found.append({"world": self.number, "step": step, "suite": "heldout-quick", "subject": subject, "item": f"{item:04d}", "kind": KINDS[item % 3], "tier": 1 + item % 4, "sample": 0, "correct": int(correct)})  # fmt: skip
         return found
 
@@ -193,4 +292,6 @@ def _merged(tables: list[dict[str, list[Row]]]) -> dict[str, list[Row]]:
 
 if __name__ == "__main__":
     folder, steps, proposals, attempts = sys.argv[1:]
-    Synthetic(int(steps), int(proposals), int(attempts), evolve_every=10, evaluate_every=20, items=300).write(Path(folder))
+    Synthetic(
+        int(steps), int(proposals), int(attempts), evolve_every=10, evaluate_every=20, items=300
+    ).write(Path(folder))

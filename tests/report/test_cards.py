@@ -2,17 +2,30 @@
 
 import pytest
 
-from redqueen.report.cards import model_card
+from redqueen.report.export.model_cards import model_card
 
 
 def card(rank: int, base: str = "owner/model", merged: bool = False) -> str:
-    run = {"base": base, "rank": rank, "step": 6, "steps": 6, "created": "then", "name": "quick", "scores": []}
+    run = {
+        "base": base,
+        "rank": rank,
+        "step": 6,
+        "steps": 6,
+        "created": "then",
+        "name": "quick",
+        "scores": [],
+    }
     return model_card("A student: it solves problems.", "S0", run, merged)
 
 
-@pytest.mark.parametrize(("rank", "room"), [(1, 1), (4, 8), (8, 8), (12, 16), (32, 32), (300, 320), (512, 512)])
+@pytest.mark.parametrize(
+    ("rank", "room"), [(1, 1), (4, 8), (8, 8), (12, 16), (32, 32), (300, 320), (512, 512)]
+)
 def test_vllm_is_given_the_next_rank_that_it_takes(rank: int, room: int) -> None:
-    assert f"vllm serve owner/model --enable-lora --lora-modules s0=this-folder --max-lora-rank {room}`" in card(rank)
+    assert (
+        f"vllm serve owner/model --enable-lora --lora-modules s0=this-folder --max-lora-rank {room}`"
+        in card(rank)
+    )
     assert f"Rank {rank}." in card(rank)
 
 

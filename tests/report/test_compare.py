@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from redqueen.cli import app
+from redqueen.cli.app import app
 from redqueen.errors import ConfigError
 from redqueen.report.chromium import find_chromium, tab
-from redqueen.report.statistics import bootstrap, permutation_p, sign_flip_p
+from redqueen.report.permutation import bootstrap, permutation_p, sign_flip_p
 from tests.report.synthetic import Synthetic
 
 
@@ -17,19 +17,27 @@ from tests.report.synthetic import Synthetic
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("runs")
     for seed in range(3):
-        Synthetic(steps=6, members=2, seed=seed, settings={"population": {"teachers": 2}}).write(root / f"two-{seed}")
-        Synthetic(steps=8, members=1, seed=seed, settings={"population": {"teachers": 1}}).write(root / f"one-{seed}")
+        Synthetic(steps=6, members=2, seed=seed, settings={"population": {"teachers": 2}}).write(
+            root / f"two-{seed}"
+        )
+        Synthetic(steps=8, members=1, seed=seed, settings={"population": {"teachers": 1}}).write(
+            root / f"one-{seed}"
+        )
     return root
 
 
 def compared(*arguments: object) -> dict[str, object]:
-    result = CliRunner().invoke(app, ["compare", *map(str, arguments), "--json"], catch_exceptions=False)
+    result = CliRunner().invoke(
+        app, ["compare", *map(str, arguments), "--json"], catch_exceptions=False
+    )
     assert result.exit_code == 0, result.output
     found: dict[str, object] = json.loads(result.output)
     return found
 
 
-def cells(found: dict[str, object], match: str, part: str, name: str) -> dict[str, dict[str, object]]:
+def cells(
+    found: dict[str, object], match: str, part: str, name: str
+) -> dict[str, dict[str, object]]:
     rows = found["tables"][match][part]  # type: ignore[index]
     return {one["arm"]: one for row in rows if row["name"] == name for one in row["arms"]}
 
@@ -45,10 +53,25 @@ def test_runs_that_differ_in_their_seed_alone_are_one_arm(runs: Path) -> None:
 def test_costs_are_matched_per_adapter_and_in_total(runs: Path) -> None:
     found = compared(*(f"{path.name[:3]}={path}" for path in sorted(runs.iterdir())))
     each = cells(found, "matched per adapter", "compute", "tokens for each adapter")
-    cheapest = min(float(value) for one in cells(found, "as they are", "compute", "tokens for each adapter").values() for value in one["values"])  # type: ignore[attr-defined]
-    assert all(float(value) <= cheapest * 1.0001 for one in each.values() for value in one["values"])  # type: ignore[attr-defined]
+    cheapest = min(
+        float(value)
+        for one in cells(found, "as they are", "compute", "tokens for each adapter").values()
+        for value in one["values"]  # type: ignore[attr-defined]
+    )
+    assert all(
+        float(value) <= cheapest * 1.0001
+        for one in each.values()
+        for value in one["values"]  # type: ignore[attr-defined]
+    )
     together = {
-        arm: [a + b for a, b in zip(one["values"], cells(found, "matched in total", "compute", "tokens learned from")[arm]["values"], strict=True)]  # type: ignore[call-overload]
+        arm: [
+            a + b
+            for a, b in zip(  # type: ignore[call-overload]
+                one["values"],
+                cells(found, "matched in total", "compute", "tokens learned from")[arm]["values"],
+                strict=True,
+            )
+        ]
         for arm, one in cells(found, "matched in total", "compute", "tokens written").items()
     }
     assert max(together["two"]) <= max(together["one"]) * 1.0001
@@ -59,8 +82,14 @@ def test_costs_are_matched_per_adapter_and_in_total(runs: Path) -> None:
 def test_pairs_of_seeds_are_tested_as_pairs(runs: Path) -> None:
     found = compared(*sorted(runs.iterdir()))
     second = cells(found, "as they are", "outcomes", "solve rate")["population.teachers=2"]
-    assert second["pairs"] == 3 and second["p"] in (0.25, 0.5, 0.75, 1.0) and second["difference_interval"] is not None
-    assert cells(compared(*sorted(runs.iterdir())), "as they are", "outcomes", "solve rate") == cells(found, "as they are", "outcomes", "solve rate")
+    assert (
+        second["pairs"] == 3
+        and second["p"] in (0.25, 0.5, 0.75, 1.0)
+        and second["difference_interval"] is not None
+    )
+    assert cells(
+        compared(*sorted(runs.iterdir())), "as they are", "outcomes", "solve rate"
+    ) == cells(found, "as they are", "outcomes", "solve rate")
 
 
 def test_the_same_seed_twice_is_no_replication(runs: Path) -> None:
@@ -82,7 +111,9 @@ def test_files_are_written_and_a_browser_draws_them(runs: Path, tmp_path: Path) 
 
 def test_worlds_of_a_study_are_arms_with_seeds(tmp_path: Path) -> None:
     Synthetic(steps=3, worlds=3, arm="full").write(tmp_path / "study")
-    assert compared(tmp_path / "study")["arms"] == [{"arm": "full", "seeds": [0, 1, 2], "members": 8}]
+    assert compared(tmp_path / "study")["arms"] == [
+        {"arm": "full", "seeds": [0, 1, 2], "members": 8}
+    ]
 
 
 def test_a_test_of_few_seeds_claims_little() -> None:

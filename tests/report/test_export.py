@@ -1,4 +1,5 @@
-"""What is exported is what the run had: adapters that PEFT loads, weights that need no adapter, problems that can be read back."""
+"""What is exported is what the run had: adapters that PEFT loads, weights that need no adapter,
+problems that can be read back."""
 
 import contextlib
 import json
@@ -9,18 +10,18 @@ import torch
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from redqueen.cli import app
-from redqueen.config import load_config, to_toml
-from redqueen.engine.torch_engine import TorchEngine
+from redqueen.cli.app import app
+from redqueen.config.schema import load_config, to_toml
+from redqueen.core.run import ENGINE_FILE
+from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
-from redqueen.fixed import read_drafts
 from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.members import soup
 from redqueen.ledger.store import Ledger, reader
-from redqueen.model.base import PAWN, load_base
-from redqueen.report.export_members import soup
-from redqueen.report.export_problems import difficulty_rating, problems
-from redqueen.report.side import sides
-from redqueen.run import ENGINE_FILE
+from redqueen.models.base import PAWN, load_base
+from redqueen.report.export.problems import difficulty_rating, problems
+from redqueen.report.run_view import sides
+from redqueen.tasks.code.sources import read_drafts
 from tests.report.synthetic import Synthetic
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -34,7 +35,10 @@ def engine() -> TorchEngine:
     assert engine.population is not None
     generator = torch.Generator().manual_seed(0)
     for slot in range(4):
-        adapter = {name: (a, torch.randn(b.shape, generator=generator) * 0.02) for name, (a, b) in engine.read(slot).items()}
+        adapter = {
+            name: (a, torch.randn(b.shape, generator=generator) * 0.02)
+            for name, (a, b) in engine.read(slot).items()
+        }
         engine.write(slot, adapter, reset_optimizer=True)
     return engine
 
@@ -44,13 +48,32 @@ def run(tmp_path_factory: pytest.TempPathFactory, engine: TorchEngine) -> Path:
     """A run with two teachers and two students, and a checkpoint that has their weights."""
     folder = tmp_path_factory.mktemp("runs") / "quick"
     Synthetic(steps=6, members=2).write(folder)
-    config = load_config(None, [f"engine.rank={RANK}", "engine.alpha=8", "population.teachers=2", "population.students=2", "device=cpu"])
+    config = load_config(
+        None,
+        [
+            f"engine.rank={RANK}",
+            "engine.alpha=8",
+            "population.teachers=2",
+            "population.students=2",
+            "device=cpu",
+        ],
+    )
     with Ledger.open(folder) as ledger:
         about = {"config": to_toml(config), "base_weights": engine.base.fingerprint}
         ledger.add("run", [{"name": name, "value": value} for name, value in about.items()])
     members = [
-        {"id": name, "role": role, "slot": slot, "version": 6, "rating": {"mu": 25.0, "sigma": 2.0}, "born": 0, "learning_rate": None}
-        for slot, (name, role) in enumerate([("T0", "teacher"), ("T1", "teacher"), ("S0", "student"), ("S1", "student")])
+        {
+            "id": name,
+            "role": role,
+            "slot": slot,
+            "version": 6,
+            "rating": {"mu": 25.0, "sigma": 2.0},
+            "born": 0,
+            "learning_rate": None,
+        }
+        for slot, (name, role) in enumerate(
+            [("T0", "teacher"), ("T1", "teacher"), ("S0", "student"), ("S1", "student")]
+        )
     ]
     Checkpoints(folder).save(6, {ENGINE_FILE: engine.save}, {"worlds": [{"members": members}]})
     return folder
@@ -68,26 +91,41 @@ def delta(engine: TorchEngine, slot: int, name: str) -> torch.Tensor:
     return engine.population.scale * (first @ second).T
 
 
-def test_a_member_goes_through_peft_and_comes_back_as_the_merged_export(run: Path, engine: TorchEngine, tmp_path: Path) -> None:
+def test_a_member_goes_through_peft_and_comes_back_as_the_merged_export(
+    run: Path, engine: TorchEngine, tmp_path: Path
+) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
     export(run, "--member", "S1", "--out", tmp_path / "adapter")
     export(run, "--member", "S1", "--merged", "--out", tmp_path / "merged")
     assert "S1" in (tmp_path / "adapter" / "README.md").read_text()
-    assert json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"] == "pawn"
+    assert (
+        json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())[
+            "base_model_name_or_path"
+        ]
+        == "pawn"
+    )
     plain = AutoModelForCausalLM.from_pretrained(PAWN, dtype=torch.float32)
     before = {name: weight.clone() for name, weight in plain.state_dict().items()}
-    through_peft = PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).merge_and_unload().state_dict()
-    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32).state_dict()
+    through_peft = (
+        PeftModel.from_pretrained(plain, str(tmp_path / "adapter")).merge_and_unload().state_dict()
+    )
+    merged = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "merged", dtype=torch.float32
+    ).state_dict()
     assert set(merged) == set(through_peft)
     assert all(torch.allclose(merged[name], through_peft[name], atol=1e-6) for name in merged)
     assert engine.population is not None
     for name in engine.population.names:
-        assert torch.allclose(merged[f"{name}.weight"] - before[f"{name}.weight"], delta(engine, 3, name), atol=1e-6), name
+        assert torch.allclose(
+            merged[f"{name}.weight"] - before[f"{name}.weight"], delta(engine, 3, name), atol=1e-6
+        ), name
 
 
-def test_the_soup_is_the_nearest_adapter_to_the_mean(run: Path, engine: TorchEngine, tmp_path: Path) -> None:
+def test_the_soup_is_the_nearest_adapter_to_the_mean(
+    run: Path, engine: TorchEngine, tmp_path: Path
+) -> None:
     export(run, "--soup", "--out", tmp_path / "soup")
     saved = load_file(tmp_path / "soup" / "adapter_model.safetensors")
     assert engine.population is not None
@@ -117,9 +155,13 @@ def test_an_unknown_member_and_a_full_folder_are_refused(run: Path, tmp_path: Pa
 
 def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
     export(run, "--problems", "--out", tmp_path / "data")
-    rows = [json.loads(line) for line in (tmp_path / "data" / "problems.jsonl").read_text().splitlines()]
+    rows = [
+        json.loads(line) for line in (tmp_path / "data" / "problems.jsonl").read_text().splitlines()
+    ]
     with contextlib.closing(reader(run)) as connection:
-        stored = connection.execute("SELECT count(*), sum(verdict = 'right') FROM attempts").fetchone()
+        stored = connection.execute(
+            "SELECT count(*), sum(verdict = 'right') FROM attempts"
+        ).fetchone()
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
     assert [sum(row[name] for row in rows) for name in ("attempts", "right")] == list(stored)
     assert len(read_drafts(tmp_path / "data" / "problems.jsonl")) == len(rows)
@@ -144,4 +186,7 @@ def test_a_problem_that_is_solved_half_of_the_time_is_as_hard_as_the_student_is_
 def test_parquet_has_the_same_rows(run: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
     export(run, "--problems", "--format", "parquet", "--out", tmp_path / "data")
-    assert parquet.read_table(tmp_path / "data" / "problems.parquet").column("solve_rate").null_count == 0
+    assert (
+        parquet.read_table(tmp_path / "data" / "problems.parquet").column("solve_rate").null_count
+        == 0
+    )

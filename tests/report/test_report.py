@@ -12,23 +12,33 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from redqueen.cli import app
+from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import Ledger, digest, reader
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, tab
+from redqueen.report.escape import plain
+from redqueen.report.findings import tell
 from redqueen.report.gather import gather_runs
 from redqueen.report.page import page, report_page
-from redqueen.report.plain import plain
+from redqueen.report.run_view import Windows, sides
 from redqueen.report.sample import problems
-from redqueen.report.side import Windows, sides
-from redqueen.report.story import tell
 from tests.report.synthetic import Synthetic
 
-HOSTILE = (
-    "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> <!-- '\"` \x1b[2J\x1b]0;taken\x07 \u2028 &lt; ]]>"
+HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> <!-- '\"` \x1b[2J\x1b]0;taken\x07 \u2028 &lt; ]]>"
+SECTIONS = (
+    "race",
+    "complexity",
+    "coverage",
+    "matrix",
+    "family",
+    "similarity",
+    "members",
+    "rejections",
+    "scores",
+    "timings",
+    "problems",
 )
-SECTIONS = ("race", "complexity", "coverage", "matrix", "family", "similarity", "members", "rejections", "scores", "timings", "problems")
 needs_chromium = pytest.mark.skipif(find_chromium() is None, reason="no Chromium in the path")
 
 
@@ -42,7 +52,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "hostile"
-    Synthetic(steps=2, thought=HOSTILE, program=f"def f(x):\n    return {HOSTILE!r}\n# {HOSTILE}\n", arm=HOSTILE).write(folder)
+    Synthetic(
+        steps=2,
+        thought=HOSTILE,
+        program=f"def f(x):\n    return {HOSTILE!r}\n# {HOSTILE}\n",
+        arm=HOSTILE,
+    ).write(folder)
     return folder
 
 
@@ -72,11 +87,24 @@ class Elements(HTMLParser):
 
 def test_a_tiny_run_fills_every_section(run: Path) -> None:
     (side,) = gather_runs([run])
-    for name in ("metrics", "ratings", "members", "operators", "difficulty", "suites", "story", "complexity_index"):
+    for name in (
+        "metrics",
+        "ratings",
+        "members",
+        "operators",
+        "difficulty",
+        "suites",
+        "story",
+        "complexity_index",
+    ):
         assert side[name], name
     for name, part in (("matrix", "cells"), ("timings", "totals"), ("rejections", "lines"), ("students_by_kind", "cells"), ("problems", "items"), ("templates", "commonest")):  # fmt: skip
         assert side[name][part], name
-    assert side["suites"][0]["tiers"] and side["suites"][0]["agreement"]["pairs"] and side["suites"][0]["students"]["gain"]
+    assert (
+        side["suites"][0]["tiers"]
+        and side["suites"][0]["agreement"]["pairs"]
+        and side["suites"][0]["students"]["gain"]
+    )
 
 
 def test_a_run_without_a_single_step_has_a_report(tmp_path: Path) -> None:
@@ -92,14 +120,22 @@ def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
             return connection.execute(query).fetchone()[0]
 
         assert side["counts"]["attempts"] == one("SELECT count(*) FROM attempts")
-        assert side["counts"]["correct"] == one("SELECT count(*) FROM attempts WHERE verdict = 'right'")
+        assert side["counts"]["correct"] == one(
+            "SELECT count(*) FROM attempts WHERE verdict = 'right'"
+        )
         assert side["counts"]["problems"] == one("SELECT count(*) FROM problems")
-        assert side["rejections"]["totals"]["duplicate"] == one("SELECT count(*) FROM proposals WHERE rejection = 'duplicate'")
-        assert side["metrics"]["solve/pass_rate"][4] == pytest.approx(one("SELECT avg(verdict = 'right') FROM attempts WHERE step = 5"), rel=1e-4)
+        assert side["rejections"]["totals"]["duplicate"] == one(
+            "SELECT count(*) FROM proposals WHERE rejection = 'duplicate'"
+        )
+        assert side["metrics"]["solve/pass_rate"][4] == pytest.approx(
+            one("SELECT avg(verdict = 'right') FROM attempts WHERE step = 5"), rel=1e-4
+        )
         assert side["difficulty"]["trivial"][2] == pytest.approx(one("SELECT avg(solve_rate = 1) FROM proposals WHERE step = 3 AND problem IS NOT NULL"), abs=1e-4)  # fmt: skip
         assert sum(cell[3] for cell in side["matrix"]["cells"]) == side["counts"]["correct"]
         last = one("SELECT max(step) FROM evals")
-        assert side["suites"][0]["base"][0] == pytest.approx(one(f"SELECT avg(correct) FROM evals WHERE subject = 'base' AND step = {last}"))
+        assert side["suites"][0]["base"][0] == pytest.approx(
+            one(f"SELECT avg(correct) FROM evals WHERE subject = 'base' AND step = {last}")
+        )
         better = one(f"""SELECT avg(s.correct - b.correct) FROM evals s JOIN evals b ON s.item = b.item AND s.step = b.step
             WHERE b.subject = 'base' AND s.subject <> 'base' AND s.step = {last}""")
         assert side["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
@@ -124,17 +160,25 @@ def test_a_hostile_text_is_data_and_nothing_else(hostile: Path) -> None:
     assert found.names.count("script") == 2 and "img" not in found.names
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     data = json.loads(found.data)
-    assert any(HOSTILE in attempt[0] for item in data["sides"][0]["problems"]["items"] for attempt in item.get("attempts", []))
+    assert any(
+        HOSTILE in attempt[0]
+        for item in data["sides"][0]["problems"]["items"]
+        for attempt in item.get("attempts", [])
+    )
 
 
 def test_the_page_loads_nothing_and_runs_no_script_but_its_own(run: Path) -> None:
     text = report_page([run])
     assert "default-src 'none'; script-src 'sha256-" in text and "connect-src 'none'" in text
-    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
+    assert (
+        "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
+    )
 
 
 def test_a_terminal_gets_no_escapes(hostile: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["report", str(hostile), "--out", str(tmp_path / "report.html")])
+    result = CliRunner().invoke(
+        app, ["report", str(hostile), "--out", str(tmp_path / "report.html")]
+    )
     assert result.exit_code == 0 and "\x1b" not in result.output and "\x07" not in result.output
     assert plain(HOSTILE).startswith("</script>") and "\\u001b[2J" in plain(HOSTILE)
 
@@ -143,9 +187,18 @@ def test_a_problem_is_printed_as_text(hostile: Path) -> None:
     with contextlib.closing(reader(hostile)) as connection:
         (key,) = connection.execute("SELECT problem FROM problems LIMIT 1").fetchone()
     result = CliRunner().invoke(app, ["report", str(hostile), "--problem", key[:10]])
-    assert result.exit_code == 0 and key in result.output and "</script><script>" in result.output and "\\u001b[2J" in result.output
-    assert not [character for character in result.output if ord(character) < 32 and character not in "\n\t"]
-    assert isinstance(CliRunner().invoke(app, ["report", str(hostile), "--problem", "zzz"]).exception, DataError)
+    assert (
+        result.exit_code == 0
+        and key in result.output
+        and "</script><script>" in result.output
+        and "\\u001b[2J" in result.output
+    )
+    assert not [
+        character for character in result.output if ord(character) < 32 and character not in "\n\t"
+    ]
+    assert isinstance(
+        CliRunner().invoke(app, ["report", str(hostile), "--problem", "zzz"]).exception, DataError
+    )
 
 
 def test_several_runs_stand_side_by_side(run: Path, hostile: Path) -> None:
@@ -154,22 +207,32 @@ def test_several_runs_stand_side_by_side(run: Path, hostile: Path) -> None:
 
 def test_worlds_of_a_study_are_sides_of_their_own(tmp_path: Path) -> None:
     Synthetic(steps=2, worlds=3, arm="full").write(tmp_path / "study")
-    assert [side["name"] for side in gather_runs([tmp_path / "study"])] == [f"study: full, seed {seed}" for seed in range(3)]
+    assert [side["name"] for side in gather_runs([tmp_path / "study"])] == [
+        f"study: full, seed {seed}" for seed in range(3)
+    ]
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    from redqueen.commands.report import run
+    from redqueen.cli.report import run
 
     with pytest.raises(ConfigError, match="no run in"):
         run([tmp_path], None, False)
 
 
 def test_templates_leave_names_numbers_and_texts_aside() -> None:
-    assert curriculum.template("def f(x):\n    return x + 1 # 'a'") == curriculum.template("def g(yy):\n  return yy+22#'bcd'")
-    assert curriculum.template("def f(x):\n    return x + 1") != curriculum.template("def f(x):\n    return x - 1")
+    assert curriculum.template("def f(x):\n    return x + 1 # 'a'") == curriculum.template(
+        "def g(yy):\n  return yy+22#'bcd'"
+    )
+    assert curriculum.template("def f(x):\n    return x + 1") != curriculum.template(
+        "def f(x):\n    return x - 1"
+    )
 
 
-NOVEL: dict[str, Any] = {"problems": 90, "again": {"canonical": 0.0, "behaviour": 0.1}, "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20}}
+NOVEL: dict[str, Any] = {
+    "problems": 90,
+    "again": {"canonical": 0.0, "behaviour": 0.1},
+    "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20},
+}
 
 
 def figures(**changes: Any) -> dict[str, Any]:
@@ -190,32 +253,84 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "teach them little"),
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "hardly a reward"),
         ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
-        ({"novelty": {**NOVEL, "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20}}}, "Coverage has stalled"),
+        (
+            {
+                "novelty": {
+                    **NOVEL,
+                    "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20},
+                }
+            },
+            "Coverage has stalled",
+        ),
         ({"rejections": {"totals": {"duplicate": 30}, "proposals": 100}}, "repeat a problem"),
-        ({"metrics": {"population/distance/student": [5.0] * 20, "population/least_distance/student": [0.01] * 20}}, "nearly one"),
+        (
+            {
+                "metrics": {
+                    "population/distance/student": [5.0] * 20,
+                    "population/least_distance/student": [0.01] * 20,
+                }
+            },
+            "nearly one",
+        ),
         ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),
-        ({"suites": [{"suite": "heldout", "students": {"gain": [-0.1, -0.2, -0.05]}, "agreement": {"pairs": []}}]}, "fewer right than the base"),
-        ({"crossplay": {"students": [5, 10], "problems": [5, 10], "cells": [[5, 5, 10, 8], [10, 5, 10, 4], [10, 10, 10, 5]]}}, "they forget"),
+        (
+            {
+                "suites": [
+                    {
+                        "suite": "heldout",
+                        "students": {"gain": [-0.1, -0.2, -0.05]},
+                        "agreement": {"pairs": []},
+                    }
+                ]
+            },
+            "fewer right than the base",
+        ),
+        (
+            {
+                "crossplay": {
+                    "students": [5, 10],
+                    "problems": [5, 10],
+                    "cells": [[5, 5, 10, 8], [10, 5, 10, 4], [10, 10, 10, 5]],
+                }
+            },
+            "they forget",
+        ),
         ({"evolve_every": 10}, "less than one"),
-        ({"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]}, "newborns are not given time"),
+        (
+            {"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]},
+            "newborns are not given time",
+        ),
         ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
         ({"ended": "stopped after step 3: no proposal"}, "ended early"),
     ],
 )
 def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> None:
     assert not [sentence for sentence in tell(figures()) if sentence.level == "warning"]
-    assert [sentence for sentence in tell(figures(**changes)) if sentence.level == "warning" and said in sentence.text]
+    assert [
+        sentence
+        for sentence in tell(figures(**changes))
+        if sentence.level == "warning" and said in sentence.text
+    ]
 
 
 def test_students_who_come_to_think_are_spoken_of() -> None:
-    told = tell(figures(metrics={"solve/thought_frac/code_o": [0.4] * 10 + [0.9] * 10, "solve/thought_frac/code_i": [0.0] * 20}))
+    told = tell(
+        figures(
+            metrics={
+                "solve/thought_frac/code_o": [0.4] * 10 + [0.9] * 10,
+                "solve/thought_frac/code_i": [0.0] * 20,
+            }
+        )
+    )
     assert [sentence.text for sentence in told if "think" in sentence.text] == [
         "Students think more before they answer code_o: 40 % of the answers at first, 90 % at the end."
     ]
 
 
 @needs_chromium
-def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(hostile: Path, tmp_path: Path) -> None:
+def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
+    hostile: Path, tmp_path: Path
+) -> None:
     (tmp_path / "report.html").write_text(report_page([hostile]))
     with tab() as browser:
         browser.size(1400, 900)
@@ -223,21 +338,38 @@ def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
         browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
         assert browser.ask("document.title").startswith("Red Queen: hostile")
         assert browser.ask("document.querySelectorAll('main img, main script').length") == 0
-        assert browser.ask("[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('</script><script>'))")
-        assert browser.ask("[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('\\\\u001b[2J'))")
+        assert browser.ask(
+            "[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('</script><script>'))"
+        )
+        assert browser.ask(
+            "[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('\\\\u001b[2J'))"
+        )
         for section in SECTIONS:
-            assert browser.ask(f"document.querySelectorAll('#{section} figure, #{section} .row').length") > 0, section
+            assert (
+                browser.ask(
+                    f"document.querySelectorAll('#{section} figure, #{section} .row').length"
+                )
+                > 0
+            ), section
         browser.ask("document.querySelectorAll('summary').forEach(one => one.click())")
         browser.ask("document.querySelectorAll('.row').forEach(one => one.click())")
-        browser.ask("(s => { s.value = 'trivial'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))")
-        assert browser.ask("[...document.querySelectorAll('.row em')].every(one => one.textContent === '100 %')")
+        browser.ask(
+            "(s => { s.value = 'trivial'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))"
+        )
+        assert browser.ask(
+            "[...document.querySelectorAll('.row em')].every(one => one.textContent === '100 %')"
+        )
         browser.photograph(tmp_path / "tree.png", "#figure-tree")
-        assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG") and (tmp_path / "tree.png").stat().st_size > 5000
+        assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG") and (
+            tmp_path / "tree.png"
+        ).stat().st_size > 5000
         assert browser.problems == []
 
 
-def test_pictures_without_a_browser_are_refused_before_any_work(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from redqueen.commands import report
+def test_pictures_without_a_browser_are_refused_before_any_work(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from redqueen.cli import report
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="apt install chromium"):
@@ -256,15 +388,39 @@ def changed(run: Path, copy: Path, *statements: str) -> Path:
 
 
 def without_teachers(run: Path, copy: Path) -> Path:
-    gone = [f"DELETE FROM {table} WHERE member LIKE 'T%'" for table in ("births", "deaths", "ratings", "updates")]
-    return changed(run, copy, *gone, "UPDATE proposals SET teacher = 'fixed'", "UPDATE pairings SET teacher = 'fixed', winner = NULL")
+    gone = [
+        f"DELETE FROM {table} WHERE member LIKE 'T%'"
+        for table in ("births", "deaths", "ratings", "updates")
+    ]
+    return changed(
+        run,
+        copy,
+        *gone,
+        "UPDATE proposals SET teacher = 'fixed'",
+        "UPDATE pairings SET teacher = 'fixed', winner = NULL",
+    )
 
 
 def in_self_play(run: Path, copy: Path) -> Path:
-    gone = [f"DELETE FROM {table} WHERE member LIKE 'T%'" for table in ("births", "deaths", "ratings", "updates")]
-    both = [f"UPDATE {table} SET role = 'both', member = replace(member, 'S', 'B')" for table in ("births", "ratings")]
+    gone = [
+        f"DELETE FROM {table} WHERE member LIKE 'T%'"
+        for table in ("births", "deaths", "ratings", "updates")
+    ]
+    both = [
+        f"UPDATE {table} SET role = 'both', member = replace(member, 'S', 'B')"
+        for table in ("births", "ratings")
+    ]
     same = "UPDATE pairings SET student = replace(student, 'S', 'B'), teacher = replace(student, 'S', 'B'), score = NULL, winner = NULL"
-    return changed(run, copy, *gone, *both, same, "UPDATE proposals SET teacher = 'B0'", "DELETE FROM deaths", "DELETE FROM births WHERE step > 0")
+    return changed(
+        run,
+        copy,
+        *gone,
+        *both,
+        same,
+        "UPDATE proposals SET teacher = 'B0'",
+        "DELETE FROM deaths",
+        "DELETE FROM births WHERE step > 0",
+    )
 
 
 def test_crossplay_is_a_matrix_of_its_own_and_no_suite(run: Path, tmp_path: Path) -> None:
@@ -274,22 +430,37 @@ def test_crossplay_is_a_matrix_of_its_own_and_no_suite(run: Path, tmp_path: Path
         ledger.add("evals", [{**row, "step": step, "suite": f"crossplay/{posed}", "item": str(item), "correct": item % 2} for step in (4, 8) for posed in (4, 8) for item in range(10)])  # fmt: skip
     (side,) = gather_runs([tmp_path / "crossed"])
     assert [suite["suite"] for suite in side["suites"]] == ["heldout-quick"]
-    assert side["crossplay"] == {"students": [4, 8], "problems": [4, 8], "cells": [[4, 4, 10, 5], [4, 8, 10, 5], [8, 4, 10, 5], [8, 8, 10, 5]]}
+    assert side["crossplay"] == {
+        "students": [4, 8],
+        "problems": [4, 8],
+        "cells": [[4, 4, 10, 5], [4, 8, 10, 5], [8, 4, 10, 5], [8, 8, 10, 5]],
+    }
 
 
 def test_teachers_that_were_asked_later_do_not_count_as_students(run: Path, tmp_path: Path) -> None:
     shutil.copytree(run, tmp_path / "asked")
     with Ledger.open(tmp_path / "asked") as ledger:
-        row = {"world": 0, "step": ledger.last_step(), "suite": "eval/own (own-1, base, greedy, 9 tokens)", "kind": "own-1", "tier": 0, "sample": 0}
+        row = {
+            "world": 0,
+            "step": ledger.last_step(),
+            "suite": "eval/own (own-1, base, greedy, 9 tokens)",
+            "kind": "own-1",
+            "tier": 0,
+            "sample": 0,
+        }
         ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": subject == "T0"} for subject in ("T0", "S0", "base") for item in range(10)])  # fmt: skip
     (side,) = gather_runs([tmp_path / "asked"])
     own = next(suite for suite in side["suites"] if suite["suite"].startswith("eval/own"))
-    assert [one["subject"] for one in own["subjects"]] == ["S0"] and own["students"]["score"][0] == 0
+    assert [one["subject"] for one in own["subjects"]] == ["S0"] and own["students"]["score"][
+        0
+    ] == 0
     assert digest(tmp_path / "asked") == digest(run)
 
 
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])
-def test_runs_without_teachers_and_self_play_have_reports(run: Path, tmp_path: Path, other: Callable[[Path, Path], Path]) -> None:
+def test_runs_without_teachers_and_self_play_have_reports(
+    run: Path, tmp_path: Path, other: Callable[[Path, Path], Path]
+) -> None:
     folder = other(run, tmp_path / "other")
     (side,) = gather_runs([folder])
     assert side["matrix"]["cells"] and side["ratings"] and side["story"]

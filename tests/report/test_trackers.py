@@ -32,7 +32,10 @@ def test_a_tracker_gets_every_figure_of_every_step() -> None:
     trackers.step(1, {"solve/pass_rate": 0.5})
     trackers.step(2, {"solve/pass_rate": 0.6}, world="full-0")
     trackers.close()
-    assert notebook.told == [(1, {"solve/pass_rate": 0.5}), (2, {"full-0/solve/pass_rate": 0.6})] and notebook.closed
+    assert (
+        notebook.told == [(1, {"solve/pass_rate": 0.5}), (2, {"full-0/solve/pass_rate": 0.6})]
+        and notebook.closed
+    )
 
 
 def test_a_tracker_that_fails_is_said_once_and_left_out() -> None:
@@ -65,10 +68,16 @@ def test_a_tracker_that_is_not_installed_says_what_to_install(name: str, tmp_pat
 
 
 def test_tensorboard_reads_back_what_was_tracked(tmp_path: Path) -> None:
-    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator", reason="the extra `tensorboard` is not installed")
+    reading = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator",
+        reason="the extra `tensorboard` is not installed",
+    )
     trackers = open_trackers(["tensorboard"], tmp_path, {}, pytest.fail)
     for step in (1, 2):
         trackers.step(step, {"solve/pass_rate": step / 4})
     trackers.close()
     events = reading.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
-    assert [(event.step, event.value) for event in events.Scalars("solve/pass_rate")] == [(1, 0.25), (2, 0.5)]
+    assert [(event.step, event.value) for event in events.Scalars("solve/pass_rate")] == [
+        (1, 0.25),
+        (2, 0.5),
+    ]

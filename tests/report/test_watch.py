@@ -21,7 +21,9 @@ def run(tmp_path: Path) -> Path:
 
 
 def serve(server: WatchServer) -> Iterator[WatchServer]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+    )
     thread.start()
     yield server
     server.shutdown()
@@ -68,7 +70,9 @@ def test_watching_changes_nothing(server: WatchServer, run: Path) -> None:
     assert digest(run) == before
 
 
-def test_figures_that_took_long_are_not_gathered_again_at_once(server: WatchServer, run: Path) -> None:
+def test_figures_that_took_long_are_not_gathered_again_at_once(
+    server: WatchServer, run: Path
+) -> None:
     server.figures.newest()
     server.figures._rest_until = float("inf")
     with Ledger.open(run) as ledger:

@@ -1,4 +1,5 @@
-"""Evolution against scripted fitness: it helps where fitness is inherited, does nothing where all are equal, and does not eat its newborns."""
+"""Evolution against scripted fitness: it helps where fitness is inherited, does nothing where all
+are equal, and does not eat its newborns."""
 
 import statistics
 from random import Random
@@ -6,13 +7,13 @@ from random import Random
 import pytest
 import torch
 
-from redqueen.evolve.config import ChildConfig, EvolveConfig
-from redqueen.evolve.cross.copy_parent import CopyParent
-from redqueen.evolve.select import Standing, Tournament, Truncation
-from redqueen.evolve.step import apply, plan
-from redqueen.match.ratings import RatingConfig, rate
-from redqueen.model.population import Adapter
+from redqueen.engine.torch.population import Adapter
 from redqueen.records import Rating
+from redqueen.stages.evolve.config import ChildConfig, EvolveConfig
+from redqueen.stages.evolve.cross.copy_parent import CopyParent
+from redqueen.stages.evolve.plan import apply, plan
+from redqueen.stages.evolve.select import Standing, Tournament, Truncation
+from redqueen.stages.rate.ratings import RatingConfig, rate
 
 PROJECTIONS = {"q": (16, 16), "up": (16, 24), "down": (24, 16)}
 RANK = 4
@@ -23,7 +24,10 @@ def member(seed: int, near: Adapter | None = None) -> Adapter:
     draw = torch.Generator().manual_seed(seed)
     found: Adapter = {}
     for name, (inside, outside) in PROJECTIONS.items():
-        a, b = torch.randn(inside, RANK, generator=draw) / inside**0.5, torch.randn(RANK, outside, generator=draw) / RANK**0.5
+        a, b = (
+            torch.randn(inside, RANK, generator=draw) / inside**0.5,
+            torch.randn(RANK, outside, generator=draw) / RANK**0.5,
+        )
         found[name] = (a, b) if near is None else (near[name][0] + 0.7 * a, near[name][1] + 0.7 * b)
     return found
 
@@ -32,28 +36,45 @@ TARGET = member(0)
 
 
 def fitness(adapter: Adapter) -> float:
-    """Minus the squared distance of Delta to a hidden one, beside that one's own square. Inherited, as far as Delta is."""
-    off = sum(float((a @ b - TARGET[name][0] @ TARGET[name][1]).square().sum()) for name, (a, b) in adapter.items())
+    """Minus the squared distance of Delta to a hidden one, beside that one's own square. Inherited,
+    as far as Delta is."""
+    off = sum(
+        float((a @ b - TARGET[name][0] @ TARGET[name][1]).square().sum())
+        for name, (a, b) in adapter.items()
+    )
     return -off / sum(float((a @ b).square().sum()) for a, b in TARGET.values())
 
 
-def evolved(config: EvolveConfig, seed: int, generations: int, *, heritable: bool = True) -> tuple[float, float]:
-    """Median fitness of eight members before and after, with no learning in between: ratings follow fitness, or chance."""
+def evolved(
+    config: EvolveConfig, seed: int, generations: int, *, heritable: bool = True
+) -> tuple[float, float]:
+    """Median fitness of eight members before and after, with no learning in between: ratings follow
+    fitness, or chance."""
     rng = Random(seed)
     world = {f"m{place}": member(100 * seed + place + 1, near=TARGET) for place in range(8)}
     start = statistics.median(map(fitness, world.values()))
     for _ in range(generations):
-        shown = {name: fitness(adapter) if heritable else rng.random() for name, adapter in world.items()}
-        replacements = plan([Standing(name, "student", 25 + 10 * value, 1.0) for name, value in shown.items()], config, rng)
+        shown = {
+            name: fitness(adapter) if heritable else rng.random() for name, adapter in world.items()
+        }
+        replacements = plan(
+            [Standing(name, "student", 25 + 10 * value, 1.0) for name, value in shown.items()],
+            config,
+            rng,
+        )
         children = {replacement.dead: apply(world, replacement) for replacement in replacements}
         world |= children
     return start, statistics.median(map(fitness, world.values()))
 
 
 @pytest.mark.parametrize(
-    ("selection", "crossover_share"), [(Truncation(), 0.0), (Truncation(), 0.5), (Truncation(), 1.0), (Tournament(), 0.5)], ids=str
+    ("selection", "crossover_share"),
+    [(Truncation(), 0.0), (Truncation(), 0.5), (Truncation(), 1.0), (Tournament(), 0.5)],
+    ids=str,
 )
-def test_evolution_raises_fitness_where_fitness_is_inherited(selection: Truncation | Tournament, crossover_share: float) -> None:
+def test_evolution_raises_fitness_where_fitness_is_inherited(
+    selection: Truncation | Tournament, crossover_share: float
+) -> None:
     config = EvolveConfig(selection=selection, crossover_share=crossover_share)
     for seed in (1, 2):
         start, end = evolved(config, seed, 20)
@@ -74,28 +95,49 @@ def test_copies_of_equals_change_nothing() -> None:
     world = {f"m{place}": member(1) for place in range(8)}
     config, rng = EvolveConfig(crossover_share=1, crossovers=(CopyParent(),)), Random(0)
     for _ in range(5):
-        for replacement in plan([Standing(name, "student", 25.0, 2.0) for name in world], config, rng):
+        for replacement in plan(
+            [Standing(name, "student", 25.0, 2.0) for name in world], config, rng
+        ):
             world[replacement.dead] = apply(world, replacement)
     for adapter in world.values():
-        assert all(torch.equal(adapter[name][which], factor) for name, pair in member(1).items() for which, factor in enumerate(pair))
+        assert all(
+            torch.equal(adapter[name][which], factor)
+            for name, pair in member(1).items()
+            for which, factor in enumerate(pair)
+        )
 
 
 def culls_of_newborns(config: EvolveConfig, seed: int, rounds: int = 60) -> float:
-    """The share of deaths that hit the child of the round before, among four students and four teachers of equal skill who play true games."""
+    """The share of deaths that hit the child of the round before, among four students and four
+    teachers of equal skill who play true games."""
     rng, rules = Random(seed), RatingConfig()
-    ratings = {role: {f"{role}{place}": Rating(25.0, 25 / 3) for place in range(4)} for role in ("teacher", "student")}
+    ratings = {
+        role: {f"{role}{place}": Rating(25.0, 25 / 3) for place in range(4)}
+        for role in ("teacher", "student")
+    }
     young: set[str] = set()
     hits = total = born = 0
     for _ in range(rounds):
         for _ in range(10):
-            for one, other in zip(ratings["teacher"], rng.sample(sorted(ratings["student"]), 4), strict=True):
+            for one, other in zip(
+                ratings["teacher"], rng.sample(sorted(ratings["student"]), 4), strict=True
+            ):
                 teacher_wins = rng.random() < 0.5
                 pair = ratings["teacher"][one], ratings["student"][other]
                 winner, loser = rate(pair[not teacher_wins], pair[teacher_wins], rules)
-                ratings["teacher"][one], ratings["student"][other] = (winner, loser) if teacher_wins else (loser, winner)
-        standings = [Standing(name, role, rating.mu, rating.sigma) for role, group in ratings.items() for name, rating in group.items()]
+                ratings["teacher"][one], ratings["student"][other] = (
+                    (winner, loser) if teacher_wins else (loser, winner)
+                )
+        standings = [
+            Standing(name, role, rating.mu, rating.sigma)
+            for role, group in ratings.items()
+            for name, rating in group.items()
+        ]
         replacements = plan(standings, config, rng)
-        hits, total = hits + sum(replacement.dead in young for replacement in replacements), total + len(replacements)
+        hits, total = (
+            hits + sum(replacement.dead in young for replacement in replacements),
+            total + len(replacements),
+        )
         young = set()
         for replacement in replacements:
             born += 1
@@ -107,6 +149,12 @@ def culls_of_newborns(config: EvolveConfig, seed: int, rounds: int = 60) -> floa
 
 def test_newborns_are_not_culled_by_default_and_are_when_their_rating_is_reset() -> None:
     inherited = sum(culls_of_newborns(EvolveConfig(), seed) for seed in range(4)) / 4
-    reset = sum(culls_of_newborns(EvolveConfig(child=ChildConfig(rating="reset")), seed) for seed in range(4)) / 4
+    reset = (
+        sum(
+            culls_of_newborns(EvolveConfig(child=ChildConfig(rating="reset")), seed)
+            for seed in range(4)
+        )
+        / 4
+    )
     assert inherited < 0.35  # one of four would be chance
     assert reset > 0.6

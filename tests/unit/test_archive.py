@@ -3,15 +3,21 @@
 from collections import Counter
 from dataclasses import replace
 
-from redqueen.archive import Archive
-from redqueen.program.complexity import Complexity
+from redqueen.core.archive import Archive
 from redqueen.records import Problem
-from redqueen.streams import stream
+from redqueen.rng import stream
+from redqueen.sandbox.inspection.complexity import Complexity
 
 
 def problem(number: int, kind: str = "code_o") -> Problem:
     return Problem(
-        kind, f"def f(): return {number}\n", ("",), (str(number),), f"def f():\n    return {number}", Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0), 1
+        kind,
+        f"def f(): return {number}\n",
+        ("",),
+        (str(number),),
+        f"def f():\n    return {number}",
+        Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0),
+        1,
     )
 
 
@@ -41,7 +47,10 @@ def test_rare_structures_are_shown_more_when_that_is_asked_for() -> None:
     rare = replace(problem(99), complexity=Complexity(30, 9, 20, 8, 0.0, 0.0, 0.0))
     archive = Archive(100, [*(problem(number) for number in range(24)), rare])
     draw = stream(0, "rare")
-    found = {rarity: Counter(archive.sample(1, draw, rarity=rarity)[0] is rare for _ in range(400))[True] for rarity in (0.0, 1.0)}
+    found = {
+        rarity: Counter(archive.sample(1, draw, rarity=rarity)[0] is rare for _ in range(400))[True]
+        for rarity in (0.0, 1.0)
+    }
     assert found[0.0] < 40  # one in 25
     assert 150 < found[1.0] < 250  # one cell of two
     assert len({item.key for item in archive.sample(5, draw, rarity=1.0)}) == 5

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.config import RECIPES, Config, find_recipe, load_config, to_toml
+from redqueen.config.schema import RECIPES, Config, find_recipe, load_config, to_toml
 from redqueen.errors import ConfigError
 
 
@@ -15,12 +15,20 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
     file = tmp_path / "a.toml"
     file.write_text("seed = 7\n[verify]\ncpu_s = 2.0\nmemory_mb = 99\n")
     config = load_config(file, ["verify.cpu_s=3", "tasks.pack=compact", "tasks.kinds=['code_o']"])
-    assert (config.seed, config.verify.cpu_s, config.verify.memory_mb, config.tasks.pack, config.tasks.kinds) == (7, 3.0, 99, "compact", ("code_o",))
+    assert (
+        config.seed,
+        config.verify.cpu_s,
+        config.verify.memory_mb,
+        config.tasks.pack,
+        config.tasks.kinds,
+    ) == (7, 3.0, 99, "compact", ("code_o",))
     assert config.verify.max_program_chars == Config().verify.max_program_chars
 
 
 def test_what_is_printed_reads_back_as_the_same_config(tmp_path: Path) -> None:
-    config = load_config(None, ["seed=3", "sandbox.without=['landlock']", "verify.allowed_modules=['math']"])
+    config = load_config(
+        None, ["seed=3", "sandbox.without=['landlock']", "verify.allowed_modules=['math']"]
+    )
     file = tmp_path / "printed.toml"
     file.write_text(to_toml(config))
     assert load_config(file) == config
@@ -39,9 +47,22 @@ def test_what_is_printed_reads_back_as_the_same_config(tmp_path: Path) -> None:
         (["seed"], "--set takes a name and a value"),
         (["=1"], "--set takes a name and a value"),
         (["seed=1", "seed.x=1"], "not a section"),
-        (["match.scheme=self_play"], r"^in self-play every member has both roles: set population.teachers=0 and population.students"),
-        (["population.students=0"], r"population.students: Input should be greater than or equal to 1; got 0"),
-        (["population.learning_rates=[1, 2, 3]", "population.teachers=1", "population.students=1"], "3 rates for 2 members"),
+        (
+            ["match.scheme=self_play"],
+            r"^in self-play every member has both roles: set population.teachers=0 and population.students",
+        ),
+        (
+            ["population.students=0"],
+            r"population.students: Input should be greater than or equal to 1; got 0",
+        ),
+        (
+            [
+                "population.learning_rates=[1, 2, 3]",
+                "population.teachers=1",
+                "population.students=1",
+            ],
+            "3 rates for 2 members",
+        ),
         (["population.learning_rates=[0.0]"], "greater than 0"),
         (["tasks.kinds=['code_o', 'code_i', 'code_o']"], "tasks.kinds names code_o twice"),
         (["tasks.kinds=[]"], "at least 1 item"),
@@ -51,7 +72,10 @@ def test_what_is_printed_reads_back_as_the_same_config(tmp_path: Path) -> None:
         (["update.estimator=ppo"], "'reinforce_pp', 'trr_pp', 'grpo' or 'rloo'"),
         (["solve.attempts=1"], "greater than or equal to 2"),
         (["ledger.keep=1"], "greater than or equal to 2"),
-        (["evolve.mutations=[]"], r"^evolve: mutations are empty: name some, or set crossover_share = 1$"),
+        (
+            ["evolve.mutations=[]"],
+            r"^evolve: mutations are empty: name some, or set crossover_share = 1$",
+        ),
         (["evolve.crossovers=[]"], r"^evolve: crossovers are empty"),
         (["evolve.selection=roulette"], "'truncation', 'tournament'"),
         (["evolve.share=1.5"], "less than or equal to 1"),
@@ -74,9 +98,14 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
 
 def test_a_config_is_the_same_text_in_every_process() -> None:
     """Sets have another order in each: what the ledger keeps must not depend on it."""
-    code = "from redqueen.config import Config, to_toml; import sys; sys.stdout.write(Config().model_dump_json() + to_toml(Config()))"
+    code = "from redqueen.config.schema import Config, to_toml; import sys; sys.stdout.write(Config().model_dump_json() + to_toml(Config()))"
     texts = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
         for seed in ("1", "2")
     }
     assert len(texts) == 1
@@ -84,11 +113,16 @@ def test_a_config_is_the_same_text_in_every_process() -> None:
 
 
 def test_an_unknown_recipe_is_named_with_the_nearest_one() -> None:
-    with pytest.raises(ConfigError, match=r"unknown recipe 'pawn-cup'. Did you mean 'pawn-cpu'\?.*A recipe of your own is a TOML file"):
+    with pytest.raises(
+        ConfigError,
+        match=r"unknown recipe 'pawn-cup'. Did you mean 'pawn-cpu'\?.*A recipe of your own is a TOML file",
+    ):
         find_recipe("pawn-cup")
 
 
-def test_a_folder_that_is_called_like_a_recipe_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_is_called_like_a_recipe_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pawn-cpu").mkdir()
     (tmp_path / "mine").write_text("steps = 3\n")
     monkeypatch.chdir(tmp_path)
@@ -125,10 +159,14 @@ def test_an_unknown_task_kind_is_named(name: str, message: str) -> None:
 
 
 def test_a_task_kind_comes_by_import_path() -> None:
-    kinds = load_config(None, ["tasks.kinds=['redqueen.tasks.code_o:CodeO']"]).tasks.load_kinds()
+    kinds = load_config(
+        None, ["tasks.kinds=['redqueen.tasks.code.deduction:CodeO']"]
+    ).tasks.load_kinds()
     assert [kind.name for kind in kinds.values()] == ["code_o"]
 
 
 def test_an_unknown_pack_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"tasks.pack: Input should be 'auto', 'chat' or 'compact'; got 'chta'"):
+    with pytest.raises(
+        ConfigError, match=r"tasks.pack: Input should be 'auto', 'chat' or 'compact'; got 'chta'"
+    ):
         load_config(None, ["tasks.pack=chta"])

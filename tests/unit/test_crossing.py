@@ -5,15 +5,26 @@ from fractions import Fraction
 
 import pytest
 
-from redqueen.evaluate.crossing import Digest, Foreign, arguments_text, arrived, is_literal, same, same_elements
-from redqueen.evaluate.evalplus import found_or_not, root_of_polynomial
+from redqueen.benchmarks.evalplus import found_or_not, root_of_polynomial
+from redqueen.benchmarks.typed_inputs import calls_in, typed
+from redqueen.benchmarks.value_codec import (
+    Digest,
+    Foreign,
+    arguments_text,
+    arrived,
+    is_literal,
+    same,
+    same_elements,
+)
 from redqueen.evaluate.replies import assemble, last_box, maths_answer, program_in
-from redqueen.evaluate.typed_inputs import calls_in, typed
 
 
 def test_marks_are_read_as_what_they_stand_for() -> None:
     assert math.isnan(arrived("('\\x00float', 'nan')"))
-    assert arrived("[('\\x00fraction', 1, 3), ('\\x00complex', '0.0', '-0.0')]") == [Fraction(1, 3), 0j]
+    assert arrived("[('\\x00fraction', 1, 3), ('\\x00complex', '0.0', '-0.0')]") == [
+        Fraction(1, 3),
+        0j,
+    ]
     assert arrived("('\\x00digest', 'ab')") == Digest("ab")
     assert isinstance(arrived("('\\x00object', 'Match')"), Foreign)
 
@@ -64,7 +75,9 @@ def test_any_zero_of_a_polynomial_will_do_and_nothing_else() -> None:
     is_root = root_of_polynomial(1e-4)
     assert is_root([[-1, 0, 1]], -1, 1.0)
     assert not is_root([[-1, 0, 1]], 0, 1.0)
-    assert not any(is_root([[-1, 0, 1]], given, 1.0) for given in (None, True, "1", 10**500, math.nan, [1]))
+    assert not any(
+        is_root([[-1, 0, 1]], given, 1.0) for given in (None, True, "1", 10**500, math.nan, [1])
+    )
 
 
 def test_yes_and_no_may_be_objects() -> None:
@@ -90,13 +103,13 @@ def test_arguments_are_literals_where_they_can_be() -> None:
 
 
 def test_the_program_is_the_last_block_that_defines_what_was_asked_for() -> None:
-    reply = (
-        "<think>```python\ndef f(): return 0\n```</think>\n```python\ndef f(): return 1\n```\nor\n```\ndef f(): return 2\n```\nUse:\n```\nf()\n```"
-    )
+    reply = "<think>```python\ndef f(): return 0\n```</think>\n```python\ndef f(): return 1\n```\nor\n```\ndef f(): return 2\n```\nUse:\n```\nf()\n```"
     assert program_in(reply, "def f") == "def f(): return 2"
     assert program_in("def f(): return 1", "def f") == "def f(): return 1"
     assert program_in("```python\ndef f():\n    return 1", "def f") == "def f():\n    return 1"
-    assert assemble("import re", "from __future__ import annotations\nx = 1").startswith("from __future__")
+    assert assemble("import re", "from __future__ import annotations\nx = 1").startswith(
+        "from __future__"
+    )
 
 
 def test_the_answer_is_what_stands_in_the_last_box() -> None:

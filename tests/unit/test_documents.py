@@ -1,4 +1,5 @@
-"""What Pawn reads: documents that the loop's own parsing reads back, made by a seed alone, without held-out programs."""
+"""What Pawn reads: documents that the loop's own parsing reads back, made by a seed alone, without
+held-out programs."""
 
 import ast
 
@@ -7,8 +8,8 @@ import pytest
 from redqueen.pawn.documents import SHARD, problem_of, proposing, shard, solving
 from redqueen.pawn.heldout import excluded_keys, load_suite
 from redqueen.pawn.programs import Program, draw_program, program_key
-from redqueen.program.canonical import canonical_program
-from redqueen.streams import stream
+from redqueen.rng import stream
+from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import has_thought
 from redqueen.tasks.prompts.compact import CompactPack
@@ -36,10 +37,20 @@ def programs_of(documents: list[str]) -> set[str]:
 def test_a_solving_document_is_the_students_prompt_and_the_right_answer(kind: str) -> None:
     for program in programs():
         problem = problem_of(kind, program, 4)
-        prompt, document = PACK.render(KINDS[kind].ask_answer(problem)).text, solving(kind, program, 4)
+        prompt, document = (
+            PACK.render(KINDS[kind].ask_answer(problem)).text,
+            solving(kind, program, 4),
+        )
         assert document.startswith(prompt)
-        answer = KINDS[kind].read_answer(PACK.parse(document.removeprefix(prompt), KINDS[kind].answer_blocks))
-        assert answer == {"code_o": program.outputs[4], "code_i": program.inputs[4], "code_f": program.text}[kind]
+        answer = KINDS[kind].read_answer(
+            PACK.parse(document.removeprefix(prompt), KINDS[kind].answer_blocks)
+        )
+        assert (
+            answer
+            == {"code_o": program.outputs[4], "code_i": program.inputs[4], "code_f": program.text}[
+                kind
+            ]
+        )
 
 
 def test_the_thought_of_a_deduction_is_the_trace_of_the_run() -> None:
@@ -58,7 +69,9 @@ def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -
         prompt, mark, proposal = document.rpartition(">>new\n")
         assert mark
         references = [problem_of("code_o", program)] if kind == "code_f" else []
-        draft = KINDS[kind].read_proposal(PACK.parse(proposal, KINDS[kind].proposal_blocks), references)
+        draft = KINDS[kind].read_proposal(
+            PACK.parse(proposal, KINDS[kind].proposal_blocks), references
+        )
         expected = (program.inputs, program.hint) if kind == "code_f" else (program.inputs[:1], "")
         assert (draft.program, draft.inputs, draft.message) == (program.text, *expected)
         assert prompt.startswith(f">>teacher {kind}\n")
@@ -74,7 +87,9 @@ def test_a_shard_is_a_function_of_its_seed_and_number(documents: list[str]) -> N
 def test_a_shard_has_documents_of_every_kind_and_role(documents: list[str]) -> None:
     heads = [document.partition("\n")[0] for document in documents]
     assert set(heads) == {f">>{role} {kind}" for role in ("teacher", "student") for kind in KINDS}
-    assert all(document.endswith(">>end") and document.count(">>end") == 1 for document in documents)
+    assert all(
+        document.endswith(">>end") and document.count(">>end") == 1 for document in documents
+    )
     assert len(programs_of(documents)) > 0.9 * SHARD
 
 
@@ -88,12 +103,17 @@ def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
     held_out = {item.problem.canonical for item in load_suite("heldout")}
     assert len(held_out) == len(excluded_keys()) == 2400
     for number in (0, -1):  # one to learn from, one to find the vocabulary from
-        shown = {canonical_program(ast.parse(text)) for text in programs_of(shard(0, number, excluded_keys()))}
+        shown = {
+            canonical_program(ast.parse(text))
+            for text in programs_of(shard(0, number, excluded_keys()))
+        }
         assert len(shown) > 0.8 * SHARD
         assert not shown & held_out
 
 
-def test_a_share_of_the_answers_of_deduction_comes_without_its_thought(documents: list[str]) -> None:
+def test_a_share_of_the_answers_of_deduction_comes_without_its_thought(
+    documents: list[str],
+) -> None:
     def counts(found: list[str]) -> tuple[int, int]:
         solved = [document for document in found if document.startswith(">>student code_o")]
         return len(solved), sum(">>think" in document for document in solved)
@@ -102,4 +122,6 @@ def test_a_share_of_the_answers_of_deduction_comes_without_its_thought(documents
     half, none = (shard(0, 0, frozenset(), share) for share in (0.5, 0.0))
     assert counts(none) == (total, 0)
     assert 0.4 * with_thought < counts(half)[1] < 0.6 * with_thought
-    assert [one for one in half if not one.startswith(">>student code_o")] == [one for one in documents if not one.startswith(">>student code_o")]
+    assert [one for one in half if not one.startswith(">>student code_o")] == [
+        one for one in documents if not one.startswith(">>student code_o")
+    ]

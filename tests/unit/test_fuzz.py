@@ -1,4 +1,5 @@
-"""Random texts against the parsers and the wire format: no crash, no wrong outcome. `make fuzz` runs it for ten minutes."""
+"""Random texts against the parsers and the wire format: no crash, no wrong outcome. `make fuzz`
+runs it for ten minutes."""
 
 import ast
 import os
@@ -11,7 +12,13 @@ from hypothesis import strategies as st
 
 from redqueen.sandbox import wire
 from redqueen.sandbox.jobs import Job, Limits
-from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_arguments, parse_literal
+from redqueen.sandbox.literals import (
+    NotLiteral,
+    canonical,
+    normal_arguments,
+    parse_arguments,
+    parse_literal,
+)
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_pack
@@ -25,14 +32,34 @@ _pieces = st.sampled_from(
 )  # fmt: skip
 texts = st.lists(_pieces, max_size=30).map("".join) | st.text(max_size=60)
 lines = st.lists(
-    st.sampled_from([b"V", b"E", b"M", b"U", b"I", b"R", b"S", b".", b"\n", b"1", b"[1, 2]", b"'a'", b"{}", b"-", b"\xff", b"9" * 5000])
+    st.sampled_from(
+        [
+            b"V",
+            b"E",
+            b"M",
+            b"U",
+            b"I",
+            b"R",
+            b"S",
+            b".",
+            b"\n",
+            b"1",
+            b"[1, 2]",
+            b"'a'",
+            b"{}",
+            b"-",
+            b"\xff",
+            b"9" * 5000,
+        ]
+    )
     | st.binary(max_size=20),
     max_size=30,
 ).map(b"".join)
 
 
 def repeat(check: Callable[[], None], share: float = 0.2) -> None:
-    """Once in the ordinary tests; again and again with new examples for its share of the time when fuzzing."""
+    """Once in the ordinary tests; again and again with new examples for its share of the time when
+    fuzzing."""
     end = time.monotonic() + SECONDS * share
     check()
     while time.monotonic() < end:
@@ -42,9 +69,13 @@ def repeat(check: Callable[[], None], share: float = 0.2) -> None:
 def fuzz(strategy: st.SearchStrategy[object], check: Callable[[object], None]) -> None:
     examples = 20_000 if SECONDS else 300
     phases = (Phase.generate, Phase.shrink)
-    wrapped = settings(max_examples=examples, deadline=None, database=None, phases=phases, suppress_health_check=list(HealthCheck))(
-        given(strategy)(check)
-    )
+    wrapped = settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+    )(given(strategy)(check))
     repeat(wrapped)
 
 
@@ -75,7 +106,9 @@ def test_arguments_read_as_python_would_read_the_call() -> None:
             call = ast.parse(f"f({text}\n)", mode="eval").body
         assert isinstance(call, ast.Call)
         assert isinstance(call.func, ast.Name)
-        assert [repr(ast.literal_eval(argument)) for argument in call.args] == [repr(value) for value in ours]
+        assert [repr(ast.literal_eval(argument)) for argument in call.args] == [
+            repr(value) for value in ours
+        ]
         again = normal_arguments(text)
         assert normal_arguments(again) == again
 
@@ -103,7 +136,9 @@ def test_a_request_reads_back_as_it_was_written() -> None:
     def check(parts: object) -> None:
         assert isinstance(parts, list)
         program, *inputs = parts
-        job = Job(program, tuple(inputs), tests=program[:5], allowed_modules=frozenset({"math", "re"}))
+        job = Job(
+            program, tuple(inputs), tests=program[:5], allowed_modules=frozenset({"math", "re"})
+        )
         try:
             serial, frame = wire.request(job, job.inputs, Limits(), count_steps=True)
         except UnicodeEncodeError:

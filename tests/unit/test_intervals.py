@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from redqueen.evaluate.intervals import Accuracy
+from redqueen.evaluate.statistics import Accuracy
 
 
 @pytest.mark.parametrize(

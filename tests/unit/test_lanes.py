@@ -1,12 +1,13 @@
-"""How lanes are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers of them."""
+"""How lanes are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers
+of them."""
 
 from collections import Counter
 
 import torch
 
-from redqueen.engine.blocks import block_size, deal, emptiest, handed_over, packed
-from redqueen.model.base import Base
-from redqueen.model.population import Population, Routing
+from redqueen.engine.torch.blocks import block_size, deal, emptiest, handed_over, packed
+from redqueen.engine.torch.population import Population, Routing
+from redqueen.models.base import Base
 
 
 def lanes_of(rows: dict[int, int], lanes: int) -> dict[int, int]:
@@ -23,7 +24,10 @@ def test_a_slot_with_more_rows_has_more_lanes() -> None:
     lanes = lanes_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
     assert sum(lanes.values()) == 4096
     assert {lanes[slot] for slot in range(1, 91)} <= {40, 48} and 3.5 * 40 < lanes[0] < 4.5 * 48
-    assert lanes_of({0: 1, 1: 1000}, 64) == {0: 8, 1: 56}  # everybody has a block, where there are enough
+    assert lanes_of({0: 1, 1: 1000}, 64) == {
+        0: 8,
+        1: 56,
+    }  # everybody has a block, where there are enough
     assert len(deal(dict.fromkeys(range(20), 8), 64, 8)) == 8  # and some wait, where there are not
 
 
@@ -33,8 +37,13 @@ def test_few_rows_have_few_lanes_and_all_of_them_one() -> None:
     assert packed({3: 5, 7: 20, 9: 40}, 16) == [3, 7, 7, 9, 9, 9, 9, 9]
 
 
-def test_an_idle_slot_gives_the_blocks_with_the_fewest_rows_as_many_as_the_rest_has_room_for() -> None:
-    assert emptiest([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [2, 0]  # sixteen lanes are free, and the three rows go to the five
+def test_an_idle_slot_gives_the_blocks_with_the_fewest_rows_as_many_as_the_rest_has_room_for() -> (
+    None
+):
+    assert emptiest([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [
+        2,
+        0,
+    ]  # sixteen lanes are free, and the three rows go to the five
     assert emptiest([0, 0, 0, 1], [7, 7, 7, 0], 8, [0]) == []
     assert emptiest([0, 1, 1], [8, 0, 8], 8, [0, 1]) == [1]
 
@@ -52,7 +61,10 @@ def test_neighbours_of_one_slot_are_one_block_where_all_have_as_many() -> None:
 def test_idle_blocks_go_where_most_rows_wait_for_each_lane() -> None:
     slots = [0, 0, 1, 2]
     assert handed_over(slots, [0, 1], {0: 0, 1: 40, 2: 9}, 8) == {0: 1, 1: 1}
-    assert handed_over(slots, [0, 1], {0: 0, 1: 5, 2: 9}, 8) == {0: 2, 1: 1}  # a block is enough for slot 1
+    assert handed_over(slots, [0, 1], {0: 0, 1: 5, 2: 9}, 8) == {
+        0: 2,
+        1: 1,
+    }  # a block is enough for slot 1
     assert handed_over(slots, [0, 1], {0: 0, 1: 0, 2: 3}, 8) == {0: 2}
     assert handed_over([0, 0], [0], {0: 0, 1: 1, 2: 1}, 8) == {0: 1}  # slots that have none yet
 
@@ -69,5 +81,7 @@ def test_blocks_of_a_slot_with_more_rows_are_served_like_the_others(pawn: Base) 
     rows = torch.arange(32.0).view(32, 1, 1)
     assert torch.equal(routing.scatter(routing.gather(rows), 1), rows)
     assert Routing.of([2] * 3 + [5] * 5, population).index is not None  # too small to be blocks
-    long = Routing.of([2] * 3 + [5] * 5, population, tokens=20)  # rows of many tokens are blocks by themselves
+    long = Routing.of(
+        [2] * 3 + [5] * 5, population, tokens=20
+    )  # rows of many tokens are blocks by themselves
     assert (long.blocks, long.index) == (8, None)

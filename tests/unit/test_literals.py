@@ -7,14 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from redqueen.sandbox.literals import MAX_DEPTH, NotLiteral, canonical, normal_arguments, ordered, parse_arguments, parse_literal
+from redqueen.sandbox.literals import (
+    MAX_DEPTH,
+    NotLiteral,
+    canonical,
+    normal_arguments,
+    ordered,
+    parse_arguments,
+    parse_literal,
+)
 
-_numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.complex_numbers(allow_nan=False, allow_infinity=False)
+_numbers = (
+    st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.complex_numbers(allow_nan=False, allow_infinity=False)
+)
 _atoms = st.none() | st.booleans() | _numbers | st.text() | st.binary()
 _hashable = st.recursive(_atoms, lambda inner: st.tuples(inner, inner), max_leaves=4)
 values = st.recursive(
     _atoms,
-    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.sets(_hashable) | st.dictionaries(_hashable, inner),
+    lambda inner: (
+        st.lists(inner)
+        | st.lists(inner).map(tuple)
+        | st.sets(_hashable)
+        | st.dictionaries(_hashable, inner)
+    ),
     max_leaves=20,
 )
 
@@ -60,7 +77,18 @@ def test_order_of_a_dict_is_kept_where_it_matters() -> None:
     assert normal_arguments("{'b':1,'a':2},  [1,2]") == "{'b': 1, 'a': 2}, [1, 2]"
 
 
-@pytest.mark.parametrize(("a", "b"), [("1", "1.0"), ("1", "True"), ("0", "False"), ("(1,)", "[1]"), ("'1'", "1"), ("0.0", "-0.0"), ("b'a'", "'a'")])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("1", "1.0"),
+        ("1", "True"),
+        ("0", "False"),
+        ("(1,)", "[1]"),
+        ("'1'", "1"),
+        ("0.0", "-0.0"),
+        ("b'a'", "'a'"),
+    ],
+)
 def test_equal_but_different_values_differ_in_text(a: str, b: str) -> None:
     assert canonical(parse_literal(a)) != canonical(parse_literal(b))
 
@@ -79,7 +107,17 @@ def test_what_is_no_literal_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * 10**5, "(" * 60_000, "-" * 60_000 + "1", "[[" * 20_000 + "]]" * 20_000, "{1:" * 20_000, "9" * 60_000, "'" * 60_001, "1," * 40_000]
+    "text",
+    [
+        "[" * 10**5,
+        "(" * 60_000,
+        "-" * 60_000 + "1",
+        "[[" * 20_000 + "]]" * 20_000,
+        "{1:" * 20_000,
+        "9" * 60_000,
+        "'" * 60_001,
+        "1," * 40_000,
+    ],
 )
 def test_bombs_are_refused_without_harm(text: str) -> None:
     try:
@@ -102,7 +140,9 @@ def test_depth_and_size_are_bounded_both_ways() -> None:
         canonical(cycle)
 
 
-def test_integers_beyond_decimal_text_are_written_in_hexadecimal_where_large_results_were_asked_for() -> None:
+def test_integers_beyond_decimal_text_are_written_in_hexadecimal_where_large_results_were_asked_for() -> (
+    None
+):
     value = 1 << 30_000
     assert value.bit_length() * 0.30103 > sys.get_int_max_str_digits()
     text = canonical(value, max_text=1 << 20)
@@ -110,7 +150,19 @@ def test_integers_beyond_decimal_text_are_written_in_hexadecimal_where_large_res
     assert parse_literal(text, 1 << 20) == value
 
 
-@pytest.mark.parametrize("value", [frozenset(), float("nan"), float("inf"), range(3), object(), int, bytearray(b"a"), complex(-0.0, 1)])
+@pytest.mark.parametrize(
+    "value",
+    [
+        frozenset(),
+        float("nan"),
+        float("inf"),
+        range(3),
+        object(),
+        int,
+        bytearray(b"a"),
+        complex(-0.0, 1),
+    ],
+)
 def test_values_without_a_literal_are_refused(value: object) -> None:
     with pytest.raises(NotLiteral):
         canonical(value)
@@ -133,13 +185,25 @@ def test_subclasses_are_refused_and_none_of_their_methods_is_called() -> None:
 
 @pytest.mark.parametrize(
     ("text", "arguments"),
-    [("", ()), ("1", (1,)), ("1, 2", (1, 2)), ("(1, 2)", ((1, 2),)), ("(1), 2", (1, 2)), ("[1, 2], 'a',", ([1, 2], "a")), (" \n 1,\n 2 \n", (1, 2))],
+    [
+        ("", ()),
+        ("1", (1,)),
+        ("1, 2", (1, 2)),
+        ("(1, 2)", ((1, 2),)),
+        ("(1), 2", (1, 2)),
+        ("[1, 2], 'a',", ([1, 2], "a")),
+        (" \n 1,\n 2 \n", (1, 2)),
+    ],
 )
-def test_arguments_are_read_as_between_the_parentheses_of_a_call(text: str, arguments: tuple[object, ...]) -> None:
+def test_arguments_are_read_as_between_the_parentheses_of_a_call(
+    text: str, arguments: tuple[object, ...]
+) -> None:
     assert parse_arguments(text) == arguments
 
 
-@pytest.mark.parametrize("text", ["0) or (True", "1) or True #", "1)\nimport os", "), (", "1)(2", ","])
+@pytest.mark.parametrize(
+    "text", ["0) or (True", "1) or True #", "1)\nimport os", "), (", "1)(2", ","]
+)
 def test_arguments_cannot_break_out_of_their_parentheses(text: str) -> None:
     with pytest.raises(NotLiteral):
         parse_arguments(text)

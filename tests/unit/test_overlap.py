@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from redqueen.overlap import AtOnce, Overlap, beside
+from redqueen.core.pipeline import AtOnce, Overlap, beside
 
 
 @pytest.fixture
@@ -17,7 +17,9 @@ def thread() -> Iterator[ThreadPoolExecutor]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 500])
-def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(thread: ThreadPoolExecutor, count: int) -> None:
+def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(
+    thread: ThreadPoolExecutor, count: int
+) -> None:
     sizes: list[int] = []
 
     def work(items: list[str]) -> list[str]:
@@ -35,7 +37,9 @@ def test_results_are_in_the_order_of_numbers_whatever_the_order_of_arrival(threa
     assert sum(sizes) == count
 
 
-def test_work_begins_with_the_first_item_and_then_takes_all_that_came_meanwhile(thread: ThreadPoolExecutor) -> None:
+def test_work_begins_with_the_first_item_and_then_takes_all_that_came_meanwhile(
+    thread: ThreadPoolExecutor,
+) -> None:
     begun, go_on = Event(), Event()
     chunks: list[list[int]] = []
 
@@ -83,7 +87,9 @@ def test_what_goes_wrong_on_a_cpu_is_raised_where_results_are_asked_for() -> Non
         round_.results()
 
 
-def test_what_goes_wrong_in_the_work_is_raised_where_results_are_asked_for(thread: ThreadPoolExecutor) -> None:
+def test_what_goes_wrong_in_the_work_is_raised_where_results_are_asked_for(
+    thread: ThreadPoolExecutor,
+) -> None:
     def work(items: list[int]) -> list[int]:
         raise OSError("the sandbox is gone")
 

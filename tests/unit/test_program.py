@@ -1,4 +1,5 @@
-"""Complexity agrees with radon; the canonical form sees through names; static checks give their reason."""
+"""Complexity agrees with radon; the canonical form sees through names; static checks give their
+reason."""
 
 import ast
 
@@ -7,11 +8,11 @@ from radon.metrics import h_visit_ast
 from radon.visitors import ComplexityVisitor
 from radon.visitors import Function as RadonFunction
 
-from redqueen.bench.programs import PROGRAMS
-from redqueen.program.canonical import canonical_program
-from redqueen.program.checks import check
-from redqueen.program.complexity import measure
-from redqueen.program.keys import content_key
+from redqueen.cli.bench.programs import PROGRAMS
+from redqueen.records import content_key
+from redqueen.sandbox.inspection.canonical import canonical_program
+from redqueen.sandbox.inspection.checks import check
+from redqueen.sandbox.inspection.complexity import measure
 
 SAMPLES = [
     *[program for program, _ in PROGRAMS],
@@ -78,8 +79,14 @@ def test_programs_that_differ_only_in_names_and_layout_have_one_form() -> None:
             "class A:\n    def a(self): return 1\n    def b(self): return 2\ndef f(x): return A().a()",
             "class A:\n    def b(self): return 1\n    def a(self): return 2\ndef f(x): return A().a()",
         ),
-        ("def g(a, b): return a - b\ndef f(x): return g(b=1, a=2)", "def g(b, a): return b - a\ndef f(x): return g(b=1, a=2)"),
-        ("class A:\n    x: int\n    y: str\ndef f(x): return 1", "class A:\n    y: str\n    x: int\ndef f(x): return 1"),
+        (
+            "def g(a, b): return a - b\ndef f(x): return g(b=1, a=2)",
+            "def g(b, a): return b - a\ndef f(x): return g(b=1, a=2)",
+        ),
+        (
+            "class A:\n    x: int\n    y: str\ndef f(x): return 1",
+            "class A:\n    y: str\n    x: int\ndef f(x): return 1",
+        ),
         ("import math as v0\ndef f(x): return v0.pi", "import math as v0\ndef f(x): return x.pi"),
     ],
 )
@@ -101,7 +108,10 @@ def test_a_key_depends_on_every_part_and_where_it_ends() -> None:
     ("source", "reason"),
     [
         ("def f(x): return x", None),
-        ("import math, re\nfrom collections import Counter\nfrom collections.abc import Iterable\ndef f(x): return x", None),
+        (
+            "import math, re\nfrom collections import Counter\nfrom collections.abc import Iterable\ndef f(x): return x",
+            None,
+        ),
         ("def f(input, id): return input + id", None),
         ("def g(x): return x", "entry"),
         ("def f(x): return 1\ndef f(x): return 2", "entry"),

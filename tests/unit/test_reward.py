@@ -1,12 +1,21 @@
-"""What proposals and attempts earn: the constants of the paper, those of Absolute Zero, and every one of them a setting."""
+"""What proposals and attempts earn: the constants of the paper, those of Absolute Zero, and every
+one of them a setting."""
 
 import pytest
 
-from redqueen.program.complexity import Complexity
 from redqueen.records import Attempt, Problem, Rejection
-from redqueen.reward import RewardConfig, solve_rate, student_reward, teacher_reward
+from redqueen.sandbox.inspection.complexity import Complexity
+from redqueen.stages.reward import RewardConfig, solve_rate, student_reward, teacher_reward
 
-PROBLEM = Problem("code_o", "def f(x): return x\n", ("1",), ("1",), "def f(x):\n    return x", Complexity(3, 1, 1, 1, 0.0, 0.0, 0.0), 1)
+PROBLEM = Problem(
+    "code_o",
+    "def f(x): return x\n",
+    ("1",),
+    ("1",),
+    "def f(x):\n    return x",
+    Complexity(3, 1, 1, 1, 0.0, 0.0, 0.0),
+    1,
+)
 PAPER, AZR = RewardConfig(), RewardConfig(variant="azr")
 
 
@@ -19,7 +28,9 @@ PAPER, AZR = RewardConfig(), RewardConfig(variant="azr")
         (RewardConfig(variant="azr", unsolved=0.0), 0.0, 0.0), (RewardConfig(variant="azr", unsolved=0.0), 1.0, -0.5),
     ],
 )  # fmt: skip
-def test_a_problem_earns_its_difficulty_unless_nobody_or_everybody_solves_it(config: RewardConfig, rate: float, earned: float) -> None:
+def test_a_problem_earns_its_difficulty_unless_nobody_or_everybody_solves_it(
+    config: RewardConfig, rate: float, earned: float
+) -> None:
     assert teacher_reward(PROBLEM, rate, False, config) == pytest.approx(earned)
 
 
@@ -30,7 +41,9 @@ def test_a_problem_earns_its_difficulty_unless_nobody_or_everybody_solves_it(con
         ("malformed", AZR, -1.0), ("duplicate", RewardConfig(duplicate=0.1, invalid=-2), 0.1), ("unsafe", RewardConfig(duplicate=0.1, invalid=-2), -2.0),
     ],
 )  # fmt: skip
-def test_what_is_no_problem_earns_the_setting_for_it(reason: str, config: RewardConfig, earned: float) -> None:
+def test_what_is_no_problem_earns_the_setting_for_it(
+    reason: str, config: RewardConfig, earned: float
+) -> None:
     assert teacher_reward(Rejection(reason), None, False, config) == earned
 
 
@@ -49,7 +62,9 @@ def attempts(*verdicts: str) -> list[Attempt]:
 def test_students_earn_by_verdict() -> None:
     tried = attempts("right", "wrong", "malformed")
     assert [student_reward(attempt, PAPER) for attempt in tried] == [1.0, -0.5, -1.0]
-    assert [student_reward(attempt, RewardConfig(right=2, wrong=0, malformed=-3)) for attempt in tried] == [2, 0, -3]
+    assert [
+        student_reward(attempt, RewardConfig(right=2, wrong=0, malformed=-3)) for attempt in tried
+    ] == [2, 0, -3]
 
 
 def test_the_solve_rate_is_the_share_of_right_attempts() -> None:

@@ -1,12 +1,24 @@
 """Random streams depend on their path alone."""
 
-from redqueen.streams import seed_for, stream
+from redqueen.rng import seed_for, stream
 
 
 def test_a_stream_repeats_itself_and_differs_from_others() -> None:
-    assert [stream(1, "a", 2).random() for _ in range(3)] == [stream(1, "a", 2).random() for _ in range(3)]
-    paths: list[tuple[int | str, ...]] = [(), ("a",), ("b",), ("a", 1), ("a", "1"), ("a1",), (1, "a")]
-    assert len({seed_for(0, *path) for path in paths} | {seed_for(1, *path) for path in paths}) == 2 * len(paths)
+    assert [stream(1, "a", 2).random() for _ in range(3)] == [
+        stream(1, "a", 2).random() for _ in range(3)
+    ]
+    paths: list[tuple[int | str, ...]] = [
+        (),
+        ("a",),
+        ("b",),
+        ("a", 1),
+        ("a", "1"),
+        ("a1",),
+        (1, "a"),
+    ]
+    assert len(
+        {seed_for(0, *path) for path in paths} | {seed_for(1, *path) for path in paths}
+    ) == 2 * len(paths)
 
 
 def test_streams_stay_what_they_are_from_release_to_release() -> None:

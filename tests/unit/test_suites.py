@@ -10,7 +10,7 @@ import pytest
 from redqueen.errors import DataError
 from redqueen.pawn import heldout
 from redqueen.pawn.heldout import EACH, QUICK, TIERS, load_suite
-from redqueen.streams import stream
+from redqueen.rng import stream
 from redqueen.tasks import KINDS
 
 
@@ -24,8 +24,13 @@ def test_heldout_has_a_hundred_problems_of_each_kind_and_tier() -> None:
 def test_heldout_quick_is_a_part_of_it_spread_over_kinds_and_tiers() -> None:
     quick = load_suite("heldout-quick")
     assert len(quick) == QUICK == 200
-    assert {item.problem.key for item in quick} <= {item.problem.key for item in load_suite("heldout")}
-    assert all(count in (8, 9) for count in Counter((item.problem.kind, item.tier) for item in quick).values())
+    assert {item.problem.key for item in quick} <= {
+        item.problem.key for item in load_suite("heldout")
+    }
+    assert all(
+        count in (8, 9)
+        for count in Counter((item.problem.kind, item.tier) for item in quick).values()
+    )
 
 
 def test_an_unknown_suite_names_the_nearest() -> None:
@@ -34,17 +39,23 @@ def test_an_unknown_suite_names_the_nearest() -> None:
 
 
 def test_deduction_is_drawn_anew_as_it_was_frozen() -> None:
-    """A change to what a seed draws would show here: the suites could not be built again, nor their programs kept out of pre-training."""
+    """A change to what a seed draws would show here: the suites could not be built again, nor their
+    programs kept out of pre-training."""
     seen: set[str] = set()
     drawn = [program for tier in TIERS for program in heldout._unseen("code_o", tier, EACH, seen)]
     frozen = [item for item in load_suite("heldout") if item.problem.kind == "code_o"]
     for program, item in zip(drawn, frozen, strict=True):
         assert (program.tier, program.text) == (item.tier, item.problem.program)
-        assert (program.inputs[:1], program.outputs[:1]) == (item.problem.inputs, item.problem.outputs)
+        assert (program.inputs[:1], program.outputs[:1]) == (
+            item.problem.inputs,
+            item.problem.outputs,
+        )
 
 
 @pytest.mark.parametrize("harm", ["another answer", "damaged", "cut short", "missing"])
-def test_a_suite_that_is_not_the_shipped_one_is_refused(harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_suite_that_is_not_the_shipped_one_is_refused(
+    harm: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     shutil.copytree(heldout.FOLDER, tmp_path, dirs_exist_ok=True)
     monkeypatch.setattr(heldout, "FOLDER", tmp_path)
     load = load_suite.__wrapped__  # without its memory
@@ -52,7 +63,9 @@ def test_a_suite_that_is_not_the_shipped_one_is_refused(harm: str, tmp_path: Pat
     path = tmp_path / "heldout-quick.jsonl.gz"
     data = path.read_bytes()
     if harm == "another answer":
-        path.write_bytes(gzip.compress(gzip.decompress(data).replace(b'"outputs": ["', b'"outputs": ["1', 1)))
+        path.write_bytes(
+            gzip.compress(gzip.decompress(data).replace(b'"outputs": ["', b'"outputs": ["1', 1))
+        )
     elif harm == "damaged":
         path.write_bytes(data[:5000] + bytes(100) + data[5100:])
     elif harm == "cut short":
@@ -65,6 +78,14 @@ def test_a_suite_that_is_not_the_shipped_one_is_refused(harm: str, tmp_path: Pat
 
 def test_the_streams_of_suites_and_documents_are_apart() -> None:
     """Whatever the seed of a pre-training, even that of the suites."""
-    held_out = {stream(heldout._SEED, "pawn", "heldout", kind, tier).random() for kind in KINDS for tier in TIERS}
-    documents = {stream(seed, "pawn", "documents", number).random() for seed in (0, 1, heldout._SEED) for number in range(-24, 1000)}
+    held_out = {
+        stream(heldout._SEED, "pawn", "heldout", kind, tier).random()
+        for kind in KINDS
+        for tier in TIERS
+    }
+    documents = {
+        stream(seed, "pawn", "documents", number).random()
+        for seed in (0, 1, heldout._SEED)
+        for number in range(-24, 1000)
+    }
     assert not held_out & documents

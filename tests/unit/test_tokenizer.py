@@ -1,4 +1,5 @@
-"""Pawn's tokenizer loses nothing; digits, marks and the grammar's words are one token each. Rows hold whole documents."""
+"""Pawn's tokenizer loses nothing; digits, marks and the grammar's words are one token each. Rows
+hold whole documents."""
 
 from itertools import groupby
 
@@ -7,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
-from redqueen.model.base import PAWN
+from redqueen.models.base import PAWN
 from redqueen.pawn.documents import shard
 from redqueen.pawn.reading import pack
 from redqueen.pawn.tokenizer import END, END_ID, MARKS, PAD, PAD_ID, VOCABULARY, train_tokenizer
@@ -31,7 +32,27 @@ def test_any_text_comes_back(text: str) -> None:
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["def f(xs):", "\n    ", "total += ", "12", "'", "🐍", *MARKS, END, PAD, " for ", "_", ">>", "\t"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "def f(xs):",
+                "\n    ",
+                "total += ",
+                "12",
+                "'",
+                "🐍",
+                *MARKS,
+                END,
+                PAD,
+                " for ",
+                "_",
+                ">>",
+                "\t",
+            ]
+        )
+    )
+)
 def test_texts_of_marks_and_code_come_back(parts: list[str]) -> None:
     assert back(SHIPPED, "".join(parts)) == "".join(parts)
 
@@ -56,7 +77,11 @@ def test_marks_are_single_tokens(fresh: Tokenizer) -> None:
 
 
 def test_words_of_the_grammar_are_single_tokens_and_texts_are_spelled() -> None:
-    assert [SHIPPED.decode([token]) for token in SHIPPED.encode("\n    return total").ids] == ["\n    ", "return", " total"]
+    assert [SHIPPED.decode([token]) for token in SHIPPED.encode("\n    return total").ids] == [
+        "\n    ",
+        "return",
+        " total",
+    ]
     assert len(SHIPPED.encode("'total'").tokens) == len("'total'")
 
 
@@ -66,9 +91,18 @@ def test_the_same_documents_give_the_same_tokenizer(fresh: Tokenizer) -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(1, 30), max_size=60), st.integers(5, 25))
-def test_every_document_that_fits_a_row_is_in_one_row_whole_and_once(lengths: list[int], room: int) -> None:
+def test_every_document_that_fits_a_row_is_in_one_row_whole_and_once(
+    lengths: list[int], room: int
+) -> None:
     documents = [[number] * length for number, length in enumerate(lengths, 1)]
     rows = pack(documents, room, pad=0)
-    runs = [(int(number), len(list(run))) for row in rows for number, run in groupby(row.tolist()) if number]
-    assert sorted(runs) == [(number, length) for number, length in enumerate(lengths, 1) if length <= room]
+    runs = [
+        (int(number), len(list(run)))
+        for row in rows
+        for number, run in groupby(row.tolist())
+        if number
+    ]
+    assert sorted(runs) == [
+        (number, length) for number, length in enumerate(lengths, 1) if length <= room
+    ]
     assert all(row.any() for row in rows)

@@ -1,4 +1,5 @@
-"""Advantages by hand: what each estimator makes of rewards, and that no member's depend on another's."""
+"""Advantages by hand: what each estimator makes of rewards, and that no member's depend on
+another's."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -7,13 +8,18 @@ from random import Random
 import pytest
 
 from redqueen.records import Writing
-from redqueen.update import ESTIMATORS, Sample, UpdateConfig, advantages
+from redqueen.stages.update.advantages import ESTIMATORS, Sample, UpdateConfig, advantages
 
 WRITING = Writing((1,), (2,), (-0.5,), "stop")
 EVERY = sorted(ESTIMATORS)
 
 
-def sample(reward: float, group: int | str = 0, member: str = "S0", sort: tuple[str, str] = ("student", "code_o")) -> Sample:
+def sample(
+    reward: float,
+    group: int | str = 0,
+    member: str = "S0",
+    sort: tuple[str, str] = ("student", "code_o"),
+) -> Sample:
     return Sample(member, group, sort, WRITING, reward)
 
 
@@ -21,7 +27,14 @@ def found(estimator: str, samples: Sequence[Sample]) -> list[float]:
     return advantages(samples, UpdateConfig.model_validate({"estimator": estimator}))
 
 
-TWO_GROUPS = [sample(1.0, 0), sample(-0.5, 0), sample(1.0, 1), sample(1.0, 1), sample(-0.5, 1), sample(-1.0, 1)]
+TWO_GROUPS = [
+    sample(1.0, 0),
+    sample(-0.5, 0),
+    sample(1.0, 1),
+    sample(1.0, 1),
+    sample(-0.5, 1),
+    sample(-1.0, 1),
+]
 # less their means, 0.25 and 0.125: +-0.75, and 0.875, 0.875, -0.625, -1.125
 SPREAD_OF_ALL = sqrt((2 * 0.75**2 + 2 * 0.875**2 + 0.625**2 + 1.125**2) / 6)
 SPREAD_OF_SECOND = sqrt((2 * 0.875**2 + 0.625**2 + 1.125**2) / 4)
@@ -29,12 +42,16 @@ SPREAD_OF_SECOND = sqrt((2 * 0.875**2 + 0.625**2 + 1.125**2) / 4)
 
 def test_reinforce_pp_takes_off_the_mean_of_the_prompt_and_whitens_over_the_batch() -> None:
     centred = [0.75, -0.75, 0.875, 0.875, -0.625, -1.125]
-    assert found("reinforce_pp", TWO_GROUPS) == pytest.approx([value / SPREAD_OF_ALL for value in centred])
+    assert found("reinforce_pp", TWO_GROUPS) == pytest.approx(
+        [value / SPREAD_OF_ALL for value in centred]
+    )
 
 
 def test_reinforce_pp_counts_a_row_that_is_just_as_good_as_its_prompt() -> None:
     """It learns nothing, but it belongs to a group that does."""
-    assert found("reinforce_pp", [sample(1.0), sample(0.0), sample(0.5)]) == pytest.approx([sqrt(1.5), -sqrt(1.5), 0.0])
+    assert found("reinforce_pp", [sample(1.0), sample(0.0), sample(0.5)]) == pytest.approx(
+        [sqrt(1.5), -sqrt(1.5), 0.0]
+    )
 
 
 def test_grpo_whitens_within_the_prompt() -> None:
@@ -43,7 +60,9 @@ def test_grpo_whitens_within_the_prompt() -> None:
 
 
 def test_rloo_takes_off_the_mean_of_the_others() -> None:
-    assert found("rloo", TWO_GROUPS) == pytest.approx([1.5, -1.5, 1 + 0.5 / 3, 1 + 0.5 / 3, -0.5 - 1 / 3, -1 - 1.5 / 3])
+    assert found("rloo", TWO_GROUPS) == pytest.approx(
+        [1.5, -1.5, 1 + 0.5 / 3, 1 + 0.5 / 3, -0.5 - 1 / 3, -1 - 1.5 / 3]
+    )
 
 
 def test_trr_pp_whitens_for_each_role_and_kind() -> None:
@@ -56,9 +75,16 @@ def test_trr_pp_whitens_for_each_role_and_kind() -> None:
 
 
 @pytest.mark.parametrize("estimator", EVERY)
-def test_a_group_without_differences_teaches_nothing_and_does_not_change_the_others(estimator: str) -> None:
-    apart = [sample(1.0, 0, sort=("student", "code_o")), sample(-0.5, 0, sort=("student", "code_o"))]
-    alike = [sample(reward, 7, sort=("student", "code_i")) for reward in (0.3, 0.3, 0.1 + 0.2)]  # 0.1 + 0.2 is 0.30000000000000004
+def test_a_group_without_differences_teaches_nothing_and_does_not_change_the_others(
+    estimator: str,
+) -> None:
+    apart = [
+        sample(1.0, 0, sort=("student", "code_o")),
+        sample(-0.5, 0, sort=("student", "code_o")),
+    ]
+    alike = [
+        sample(reward, 7, sort=("student", "code_i")) for reward in (0.3, 0.3, 0.1 + 0.2)
+    ]  # 0.1 + 0.2 is 0.30000000000000004
     assert found(estimator, [*apart, *alike]) == [*found(estimator, apart), 0.0, 0.0, 0.0]
     assert found(estimator, alike) == [0.0, 0.0, 0.0]
     assert found(estimator, [sample(1.0)]) == [0.0]
@@ -69,7 +95,10 @@ def test_a_group_without_differences_teaches_nothing_and_does_not_change_the_oth
 def test_a_member_learns_the_same_whoever_else_there_is(estimator: str) -> None:
     draw = Random(3)
     mine = [sample(draw.choice([1.0, -0.5, -1.0]), number // 4) for number in range(24)]
-    others = [sample(100 * draw.random(), number // 3, member=f"S{1 + number % 2}") for number in range(24)]
+    others = [
+        sample(100 * draw.random(), number // 3, member=f"S{1 + number % 2}")
+        for number in range(24)
+    ]
     mixed = [one for pair in zip(mine, others, strict=True) for one in pair]
     assert found(estimator, mixed)[::2] == found(estimator, mine)
     assert found(estimator, others + mine)[24:] == found(estimator, mine)
@@ -90,13 +119,18 @@ def test_better_than_its_prompt_is_positive_and_a_prompt_adds_up_to_nothing(esti
         for group in range(4):
             mine = slice(5 * group, 5 * group + 5)
             mean = sum(one.reward for one in samples[mine]) / 5
-            assert all((value > 0) == (one.reward > mean) for value, one in zip(values[mine], samples[mine], strict=True))
+            assert all(
+                (value > 0) == (one.reward > mean)
+                for value, one in zip(values[mine], samples[mine], strict=True)
+            )
             assert sum(values[mine]) == pytest.approx(0)
     assert sum(values) == pytest.approx(0)
 
 
 def test_whitened_advantages_have_unit_spread() -> None:
     draw = Random(5)
-    values = found("reinforce_pp", [sample(draw.choice([1.0, -0.5]), number // 8) for number in range(80)])
+    values = found(
+        "reinforce_pp", [sample(draw.choice([1.0, -0.5]), number // 8) for number in range(80)]
+    )
     rows = [value for value in values if value]
     assert sum(value * value for value in rows) / len(rows) == pytest.approx(1)

@@ -3,15 +3,25 @@
 import json
 from dataclasses import replace
 
-from redqueen.config import load_config
-from redqueen.program.complexity import Complexity
+from redqueen.config.schema import load_config
+from redqueen.core.world import World, member_id, new_world
 from redqueen.records import Author, Member, Problem, Rating
-from redqueen.world import World, member_id, new_world
+from redqueen.sandbox.inspection.complexity import Complexity
 
 
 def problem(number: int, author: Author | None = None) -> Problem:
     text = f"def f(x): return x + {number}\n"
-    return Problem("code_f", text, ("1", "'é\\ud800'"), ("2", "3"), text.strip(), Complexity(3, 1, 1, 1, 0.1 + 0.2, 1 / 3, 2.5), 7, "add", author)
+    return Problem(
+        "code_f",
+        text,
+        ("1", "'é\\ud800'"),
+        ("2", "3"),
+        text.strip(),
+        Complexity(3, 1, 1, 1, 0.1 + 0.2, 1 / 3, 2.5),
+        7,
+        "add",
+        author,
+    )
 
 
 def world(*settings: str) -> World:
@@ -27,20 +37,34 @@ def test_members_are_named_by_role_and_number_and_have_slots_in_order() -> None:
 
 
 def test_in_self_play_all_members_have_both_roles_and_without_teachers_all_are_students() -> None:
-    assert [(one.id, one.role) for one in world("match.scheme=self_play", "population.teachers=0", "population.students=2").members] == [
+    assert [
+        (one.id, one.role)
+        for one in world(
+            "match.scheme=self_play", "population.teachers=0", "population.students=2"
+        ).members
+    ] == [
         ("B0", "both"),
         ("B1", "both"),
     ]
-    assert [one.id for one in world("population.teachers=0", "population.students=2").members] == ["S0", "S1"]
+    assert [one.id for one in world("population.teachers=0", "population.students=2").members] == [
+        "S0",
+        "S1",
+    ]
 
 
 def test_first_members_may_have_learning_rates_of_their_own() -> None:
-    members = world("population.teachers=1", "population.students=2", "population.learning_rates=[1e-3, 2e-3]").members
+    members = world(
+        "population.teachers=1", "population.students=2", "population.learning_rates=[1e-3, 2e-3]"
+    ).members
     assert [one.learning_rate for one in members] == [1e-3, 2e-3, None]
 
 
 def test_a_childs_name_says_whose_place_it_has_and_when_it_was_born() -> None:
-    assert [member_id("teacher", 2, 0), member_id("student", 3, 30), member_id("both", 0, 7)] == ["T2", "S3.30", "B0.7"]
+    assert [member_id("teacher", 2, 0), member_id("student", 3, 30), member_id("both", 0, 7)] == [
+        "T2",
+        "S3.30",
+        "B0.7",
+    ]
 
 
 def test_slots_begin_where_the_worlds_do() -> None:
@@ -52,7 +76,14 @@ def test_a_world_comes_back_from_json_as_it_was() -> None:
     first = world("archive.cap=3")
     for number in range(5):
         first.archive.add(problem(number, Author("T1", number) if number % 2 else None))
-    first.members[0] = replace(first.members[0], id="T0.4", version=7, rating=Rating(1 / 3, 0.1 + 0.2), born=4, learning_rate=3e-5)
+    first.members[0] = replace(
+        first.members[0],
+        id="T0.4",
+        version=7,
+        rating=Rating(1 / 3, 0.1 + 0.2),
+        born=4,
+        learning_rate=3e-5,
+    )
     first.known, first.cells, first.behaviours = {"b", "a", "é"}, {"x/d1"}, {"0", "1"}
     first.lazy_steps, first.still_steps = 2, 3
     second = world("archive.cap=3")
@@ -61,12 +92,16 @@ def test_a_world_comes_back_from_json_as_it_was() -> None:
     assert list(second.archive) == list(first.archive)
     assert [item.key for item in second.archive] == [item.key for item in first.archive]
     assert second.snapshot() == first.snapshot()
-    assert isinstance(second.members[0], Member) and isinstance(next(iter(second.archive)).inputs, tuple)
+    assert isinstance(second.members[0], Member) and isinstance(
+        next(iter(second.archive)).inputs, tuple
+    )
 
 
 def test_a_change_concerns_one_member() -> None:
     one = world()
     before = list(one.members)
     one.change("S1", version=4)
-    assert [(member.id, member.version) for member in one.members] == [(member.id, 4 if member.id == "S1" else 0) for member in before]
+    assert [(member.id, member.version) for member in one.members] == [
+        (member.id, 4 if member.id == "S1" else 0) for member in before
+    ]
     assert one.by_id("S1").version == 4

@@ -1,7 +1,8 @@
-"""Texts and what the sandbox makes of them: by number, and one verdict for equal answers to one question."""
+"""Texts and what the sandbox makes of them: by number, and one verdict for equal answers to one
+question."""
 
-from redqueen.loop import Answer, Tools, _written
-from redqueen.scribe import Ask
+from redqueen.core.step import Answer, Tools, _written
+from redqueen.engine.text_sampler import Ask
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import Prompt
 from redqueen.tasks.prompts.compact import CompactPack
@@ -22,5 +23,7 @@ def test_a_text_that_answers_a_question_a_second_time_is_not_worked_on_again() -
     with tools.thread:
         written, found = _written(tools, "solve", asks, questions, 1.0, work, [])
     assert [one.text for one in written] == texts
-    assert found == [f"{question}: {text.upper()}" for question, text in zip(questions, texts, strict=True)]
+    assert found == [
+        f"{question}: {text.upper()}" for question, text in zip(questions, texts, strict=True)
+    ]
     assert sorted(worked) == [(0, "no"), (0, "yes"), (1, "no"), (1, "yes")]

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from redqueen.section import Section
+from redqueen.config.section import Section
 
 
 class EngineConfig(Section):
@@ -11,7 +11,8 @@ class EngineConfig(Section):
     alpha: float = Field(default=16.0, gt=0)
     """Strength of the adapters: what they add is multiplied by alpha / rank."""
     targets: tuple[str, ...] = ()
-    """Last names of the projections to adapt, such as q_proj; empty: all linear layers of the decoder."""
+    """Last names of the projections to adapt, such as q_proj; empty: all linear layers of the
+    decoder."""
     rows_in_flight: int = Field(default=256, ge=1)
     """Rows that are sampled side by side; others wait. More is faster until memory is full."""
     steps_between_looks: int = Field(default=8, ge=1)

@@ -1,4 +1,5 @@
-"""Attempts at the items of a suite: all of them in one call, graded beside the writing, and written down as they come.
+"""Attempts at the items of a suite: all of them in one call, graded beside the writing, and written
+down as they come.
 
 A kill loses what was not yet graded, and no more: a second call takes up the rest.
 """
@@ -10,9 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from redqueen.benchmarks.suite import Item, Judges, Style, Suite
+from redqueen.core.pipeline import beside
 from redqueen.errors import DataError
-from redqueen.evaluate.suite import Item, Judges, Style, Suite
-from redqueen.overlap import beside
 from redqueen.tasks.prompts import Prompt
 
 _CHUNK = 64
@@ -30,10 +31,12 @@ class Setting:
     temperature: float
     max_tokens: int
     members: tuple[str, ...]
-    """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their base. The base is the last."""
+    """Who attempts, by name: a base alone, an adapter and its base, or members of a run and their
+    base. The base is the last."""
     dtype: str = "float32"
     of: str = ""
-    """What tells these members from others of the same names: the run and the step at which they were as they are, and the weights of the base."""
+    """What tells these members from others of the same names: the run and the step at which they
+    were as they are, and the weights of the base."""
 
 
 def drawn(samples: int, temperature: float) -> str:
@@ -82,7 +85,8 @@ class Respondent(Protocol):
         ...
 
     def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
-        """All questions in one call; `receive` gets replies with the numbers of their questions, as soon as they are there."""
+        """All questions in one call; `receive` gets replies with the numbers of their questions, as
+        soon as they are there."""
         ...
 
 
@@ -91,33 +95,51 @@ Wanted = tuple[Item, int, int]
 
 
 def attempt(
-    suite: Suite, items: Sequence[Item], setting: Setting, respondent: Respondent, judges: Judges, journal: "Journal", done: Callable[[int], None]
+    suite: Suite,
+    items: Sequence[Item],
+    setting: Setting,
+    respondent: Respondent,
+    judges: Judges,
+    journal: "Journal",
+    done: Callable[[int], None],
 ) -> list[Attempted]:
     """Every member's attempts at every item; those in the journal are taken from it."""
     before = {(one.item, one.member, one.sample): one for one in journal.read(setting)}
-    wanted: list[Wanted] = [(item, member, sample) for item in items for member in range(len(setting.members)) for sample in range(setting.samples)]
+    wanted: list[Wanted] = [
+        (item, member, sample)
+        for item in items
+        for member in range(len(setting.members))
+        for sample in range(setting.samples)
+    ]
     keys = [(item.id, setting.members[member], sample) for item, member, sample in wanted]
     done(sum(key in before for key in keys))
     missing = [one for one, key in zip(wanted, keys, strict=True) if key not in before]
 
     def grade(some: Sequence[tuple[int, Reply]]) -> list[Attempted]:
-        graded = _graded(suite, [(missing[number], reply) for number, reply in some], setting, judges)
+        graded = _graded(
+            suite, [(missing[number], reply) for number, reply in some], setting, judges
+        )
         journal.write(setting, graded)
         done(len(graded))
         return graded
 
     with beside(respondent.device) as thread:
         grading = _Grading(thread, grade)
-        respondent.reply([_question(suite, one, setting) for one in missing], setting.temperature, grading.add)
+        respondent.reply(
+            [_question(suite, one, setting) for one in missing], setting.temperature, grading.add
+        )
         new = grading.results()
     before |= {(one.item, one.member, one.sample): one for one in new}
     return [before[key] for key in keys]
 
 
 class _Grading:
-    """Replies graded beside the writing: what has come while it was busy, it takes next. So a kill loses little."""
+    """Replies graded beside the writing: what has come while it was busy, it takes next. So a kill
+    loses little."""
 
-    def __init__(self, thread: Executor, work: Callable[[Sequence[tuple[int, Reply]]], list[Attempted]]) -> None:
+    def __init__(
+        self, thread: Executor, work: Callable[[Sequence[tuple[int, Reply]]], list[Attempted]]
+    ) -> None:
         self.thread, self.work = thread, work
         self.waiting: list[tuple[int, Reply]] = []
         self.sent: list[Future[list[Attempted]]] = []
@@ -126,7 +148,11 @@ class _Grading:
         self.waiting += some
         while self.waiting and (not self.sent or self.sent[-1].done()):
             if self.sent:
-                self.sent[-1].result()  # a full disk, a package that is not there: raised now, before more is written in vain
+                self.sent[
+                    -1
+                    # a full disk, a package that is not there: raised now, before more is written in
+                    # vain
+                ].result()
             self._send()
 
     def results(self) -> list[Attempted]:
@@ -140,23 +166,40 @@ class _Grading:
 
 
 def _question(suite: Suite, wanted: Wanted, setting: Setting) -> Question:
-    """Members draw by streams of their own: with a common one their answers would agree by more than what they have learned."""
+    """Members draw by streams of their own: with a common one their answers would agree by more
+    than what they have learned."""
     item, member, sample = wanted
     own = () if member == len(setting.members) - 1 else (setting.members[member],)
     stream = ("benchmark", setting.suite, item.id, sample, *own)
-    return Question(suite.prompt(item, setting.style), member, item.max_tokens or setting.max_tokens, stream)
+    return Question(
+        suite.prompt(item, setting.style), member, item.max_tokens or setting.max_tokens, stream
+    )
 
 
-def _graded(suite: Suite, some: Sequence[tuple[Wanted, Reply]], setting: Setting, judges: Judges) -> list[Attempted]:
-    verdicts = suite.grade([item for (item, _, _), _ in some], [text for _, (text, _) in some], setting.style, judges)
+def _graded(
+    suite: Suite, some: Sequence[tuple[Wanted, Reply]], setting: Setting, judges: Judges
+) -> list[Attempted]:
+    verdicts = suite.grade(
+        [item for (item, _, _), _ in some], [text for _, (text, _) in some], setting.style, judges
+    )
     return [
-        Attempted(item.id, setting.members[member], sample, text, verdict.right, verdict.reason, truncated, suite.ballot(item, text, setting.style))
+        Attempted(
+            item.id,
+            setting.members[member],
+            sample,
+            text,
+            verdict.right,
+            verdict.reason,
+            truncated,
+            suite.ballot(item, text, setting.style),
+        )
         for ((item, member, sample), (text, truncated)), verdict in zip(some, verdicts, strict=True)
     ]
 
 
 class Journal:
-    """Attempts in a file, one JSON object a line, only ever appended to. Without a path nothing is kept."""
+    """Attempts in a file, one JSON object a line, only ever appended to. Without a path nothing is
+    kept."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -170,14 +213,21 @@ class Journal:
                 row = json.loads(line)
                 if row["setting"] == _as_json(setting):
                     found.append(Attempted(**row["attempt"]))
-            except (ValueError, KeyError, TypeError):  # a kill in the middle of a line, or another's line: that attempt is made again
+            except (
+                ValueError,
+                KeyError,
+                TypeError,
+            ):  # a kill in the middle of a line, or another's line: that attempt is made again
                 continue
         return found
 
     def write(self, setting: Setting, attempts: Sequence[Attempted]) -> None:
         if self.path is None or not attempts:
             return
-        lines = "".join(json.dumps({"setting": _as_json(setting), "attempt": asdict(one)}) + "\n" for one in attempts)
+        lines = "".join(
+            json.dumps({"setting": _as_json(setting), "attempt": asdict(one)}) + "\n"
+            for one in attempts
+        )
         try:
             with self.path.open("a", encoding="utf-8") as file:
                 file.write(("" if file.tell() == 0 or self._ends_whole() else "\n") + lines)

@@ -1,15 +1,16 @@
-"""Members of a run as what `redqueen eval` is pointed at: `RUN`, `RUN/S2`, or in a run of several worlds `RUN/1/S2`. No torch here."""
+"""Members of a run as what `redqueen eval` is pointed at: `RUN`, `RUN/S2`, or in a run of several
+worlds `RUN/1/S2`. No torch here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from redqueen.config import Config, config_from_toml
+from redqueen.config.schema import Config, config_from_toml
 from redqueen.errors import ConfigError, unknown
 from redqueen.evaluate.figures import Population
 from redqueen.ledger.checkpoint import Checkpoint
+from redqueen.ledger.members import Saved, newest_checkpoint, saved_members
 from redqueen.ledger.store import FILE, about_of, base_weights, reader
-from redqueen.report.export_members import Saved, newest_checkpoint, saved_members
 
 _GROUPS = {"students": ("student", "both"), "teachers": ("teacher", "both")}
 
@@ -54,9 +55,21 @@ class Chosen:
 
     @property
     def populations(self) -> list[Population]:
-        """Who counts together: in each world those that solve problems. A teacher is asked, but has no vote."""
-        solving = {world: tuple(one.name for one in self.candidates if one.world == world and one.saved.role != "teacher") for world in self.worlds}
-        return [Population(world, self.arms[world], members) for world, members in solving.items() if len(members) > 1]
+        """Who counts together: in each world those that solve problems. A teacher is asked, but has
+        no vote."""
+        solving = {
+            world: tuple(
+                one.name
+                for one in self.candidates
+                if one.world == world and one.saved.role != "teacher"
+            )
+            for world in self.worlds
+        }
+        return [
+            Population(world, self.arms[world], members)
+            for world, members in solving.items()
+            if len(members) > 1
+        ]
 
 
 def choose_members(target: str, wanted: Sequence[str], world: int | None) -> Chosen | None:
@@ -64,7 +77,9 @@ def choose_members(target: str, wanted: Sequence[str], world: int | None) -> Cho
     place = _place(Path(target).expanduser())
     if place is None:
         if wanted or world is not None:
-            raise ConfigError(f"--member and --world choose from a run, and there is none in {target}: it has no {FILE}")
+            raise ConfigError(
+                f"--member and --world choose from a run, and there is none in {target}: it has no {FILE}"
+            )
         return None
     folder, inner = place
     world = int(inner[0]) if len(inner) > 1 else world
@@ -113,7 +128,13 @@ def _wanted(living: Sequence[Candidate], wanted: Sequence[str]) -> list[Candidat
     for name in wanted:
         if not any(_is_wanted(one, name) for one in living):
             roles = [group for group in _GROUPS if any(_is_wanted(one, group) for one in living)]
-            raise ConfigError(unknown("living member", name, [*dict.fromkeys(one.saved.member for one in living), *roles]))
+            raise ConfigError(
+                unknown(
+                    "living member",
+                    name,
+                    [*dict.fromkeys(one.saved.member for one in living), *roles],
+                )
+            )
     return [one for one in living if not wanted or any(_is_wanted(one, name) for name in wanted)]
 
 

@@ -1,7 +1,9 @@
-"""Cross-play over time, the Red Queen test: students of one time attempt what teachers of another time posed.
+"""Cross-play over time, the Red Queen test: students of one time attempt what teachers of another
+time posed.
 
-Do later students solve what earlier teachers posed, do they forget it, does the race go in circles? Teachers are represented by the
-problems that they did pose, which are in the ledger; students by snapshots of their weights.
+Do later students solve what earlier teachers posed, do they forget it, does the race go in circles?
+Teachers are represented by the problems that they did pose, which are in the ledger; students by
+snapshots of their weights.
 """
 
 import json
@@ -11,16 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from redqueen.assembly import Parts, arms_of, weights_of
-from redqueen.config import Config
+from redqueen.config.schema import Config
+from redqueen.core.build import Parts, arms_of, weights_of
+from redqueen.engine.text_sampler import Ask, ModelScribe
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import reader
-from redqueen.program.complexity import Complexity
 from redqueen.records import Problem
-from redqueen.scribe import Ask, ModelScribe
-from redqueen.solve import answer_prompt, grade
-from redqueen.streams import seed_for, stream
+from redqueen.rng import seed_for, stream
+from redqueen.sandbox.inspection.complexity import Complexity
+from redqueen.stages.solve import answer_prompt, grade
 
 _UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
 
@@ -32,7 +34,8 @@ class Crossplay:
     world: int
     arm: str
     times: list[int]
-    """Steps of the snapshots; the problems of a time were posed in the steps up to it, from the time before on."""
+    """Steps of the snapshots; the problems of a time were posed in the steps up to it, from the
+    time before on."""
     solved: list[list[float]]
     """By the students' time, then by the problems' time."""
     problems: list[int]
@@ -40,26 +43,51 @@ class Crossplay:
     """For the table `evals` of the ledger."""
 
 
-def crossplay(folder: Path, each: int, device: str | None, base: str | None, say: Callable[[str], None]) -> list[Crossplay]:
-    """All worlds of a run. `each`: most problems of one time. Every student has one attempt at each, at the run's temperature."""
+def crossplay(
+    folder: Path, each: int, device: str | None, base: str | None, say: Callable[[str], None]
+) -> list[Crossplay]:
+    """All worlds of a run. `each`: most problems of one time. Every student has one attempt at
+    each, at the run's temperature."""
     taken = snapshots(folder)
     if len(taken) < 2:
-        raise ConfigError(f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started")
-    arms = [(arm, one if device is None else one.model_copy(update={"device": device})) for arm, one in arms_of(folder)]
+        raise ConfigError(
+            f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started"
+        )
+    arms = [
+        (arm, one if device is None else one.model_copy(update={"device": device}))
+        for arm, one in arms_of(folder)
+    ]
     with ExitStack() as stack:
         parts = Parts(stack, [one for _, one in arms], weights_of(folder), base)
-        posed = [_posed(folder, world, [snapshot.step for snapshot in taken], each, one) for world, (_, one) in enumerate(arms)]
+        posed = [
+            _posed(folder, world, [snapshot.step for snapshot in taken], each, one)
+            for world, (_, one) in enumerate(arms)
+        ]
         found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
         for snapshot in taken:
             say(f"students of step {snapshot.step}")
             parts.engine.load_weights(snapshot.weights)
             for world, (_, one) in enumerate(arms):
-                found[world].append(_attempt(parts, snapshot, world, one, [item for time in posed[world] for item in time]))
-    return [_summary(world, arm, taken, posed[world], found[world]) for world, (arm, _) in enumerate(arms)]
+                found[world].append(
+                    _attempt(
+                        parts,
+                        snapshot,
+                        world,
+                        one,
+                        [item for time in posed[world] for item in time],
+                    )
+                )
+    return [
+        _summary(world, arm, taken, posed[world], found[world])
+        for world, (arm, _) in enumerate(arms)
+    ]
 
 
-def _posed(folder: Path, world: int, times: Sequence[int], each: int, config: Config) -> list[list[Problem]]:
-    """Problems of each time, those that some attempt solved: what nobody ever solved says nothing about anybody."""
+def _posed(
+    folder: Path, world: int, times: Sequence[int], each: int, config: Config
+) -> list[list[Problem]]:
+    """Problems of each time, those that some attempt solved: what nobody ever solved says nothing
+    about anybody."""
     found: list[list[Problem]] = []
     query = (
         "SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem) "
@@ -75,27 +103,58 @@ def _posed(folder: Path, world: int, times: Sequence[int], each: int, config: Co
 
 def _problem(row: Any) -> Problem:
     inputs, outputs = tuple(json.loads(row["inputs"])), tuple(json.loads(row["outputs"]))
-    return Problem(row["kind"], row["program"], inputs, outputs, row["problem"], _UNMEASURED, row["steps_executed"], row["message"])
+    return Problem(
+        row["kind"],
+        row["program"],
+        inputs,
+        outputs,
+        row["problem"],
+        _UNMEASURED,
+        row["steps_executed"],
+        row["message"],
+    )
 
 
-def _attempt(parts: Parts, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]) -> list[tuple[str, list[bool]]]:
+def _attempt(
+    parts: Parts, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
+) -> list[tuple[str, list[bool]]]:
     """By student: right or wrong, problem by problem."""
     kinds, pack = parts.kinds, config.tasks.load_pack(parts.base.pack)
     prompts = [answer_prompt(problem, kinds[problem.kind], pack) for problem in problems]
-    students = [one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"]
+    students = [
+        one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"
+    ]
     asks = [
-        Ask(one["slot"], prompt, config.solve.max_tokens, seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical))
+        Ask(
+            one["slot"],
+            prompt,
+            config.solve.max_tokens,
+            seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical),
+        )
         for one in students
         for prompt, problem in zip(prompts, problems, strict=True)
     ]
     written = ModelScribe(parts.engine, parts.base).write(asks, config.solve.temperature)
-    answers = [(problem, one.text) for problem, one in zip([*problems] * len(students), written, strict=True)]
-    right = [attempt.verdict == "right" for attempt in grade(answers, kinds, pack, parts.sandbox, config.verify)]
-    return [(one["member"], right[number * len(problems) : (number + 1) * len(problems)]) for number, one in enumerate(students)]
+    answers = [
+        (problem, one.text)
+        for problem, one in zip([*problems] * len(students), written, strict=True)
+    ]
+    right = [
+        attempt.verdict == "right"
+        for attempt in grade(answers, kinds, pack, parts.sandbox, config.verify)
+    ]
+    return [
+        (one["member"], right[number * len(problems) : (number + 1) * len(problems)])
+        for number, one in enumerate(students)
+    ]
 
 
 def _summary(
-    world: int, arm: str, taken: Sequence[Snapshot], posed: Sequence[Sequence[Problem]], found: Sequence[Sequence[tuple[str, list[bool]]]]
+    world: int,
+    arm: str,
+    taken: Sequence[Snapshot],
+    posed: Sequence[Sequence[Problem]],
+    found: Sequence[Sequence[tuple[str, list[bool]]]],
 ) -> Crossplay:
     times = [snapshot.step for snapshot in taken]
     ages = [place for place, time in enumerate(posed) for _ in time]

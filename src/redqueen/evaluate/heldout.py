@@ -4,15 +4,15 @@ import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
-from redqueen.evaluate import suite
-from redqueen.evaluate.suite import RIGHT, Judges, Style, Verdict
+from redqueen.benchmarks import suite
+from redqueen.benchmarks.suite import RIGHT, Judges, Style, Verdict
 from redqueen.pawn.heldout import Item
-from redqueen.program.complexity import Complexity
 from redqueen.records import Problem
-from redqueen.solve import answer_prompt, grade
+from redqueen.sandbox.inspection.complexity import Complexity
+from redqueen.stages.solve import answer_prompt, grade
+from redqueen.stages.verify import VerifyConfig
 from redqueen.tasks import KINDS, Malformed
 from redqueen.tasks.prompts import Prompt, PromptPack
-from redqueen.verify import VerifyConfig
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
 """Room for an answer, thought included: more than any answer by Pawn takes."""
@@ -37,20 +37,36 @@ class HeldOut:
         whole = load_suite(self.name)
         numbers = {id(item): f"{number:04d}" for number, item in enumerate(whole)}
         return [
-            suite.Item(numbers[id(one)], {"problem": one.problem}, one.problem.kind, one.tier, self.own_room or MAX_TOKENS[one.problem.kind])
+            suite.Item(
+                numbers[id(one)],
+                {"problem": one.problem},
+                one.problem.kind,
+                one.tier,
+                self.own_room or MAX_TOKENS[one.problem.kind],
+            )
             for one in spread(whole, limit)
         ]
 
     def prompt(self, item: suite.Item, style: Style) -> Prompt:
         return answer_prompt(item.fields["problem"], KINDS[item.kind], self.pack)
 
-    def grade(self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges) -> list[Verdict]:
-        answers = [(item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)]
+    def grade(
+        self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges
+    ) -> list[Verdict]:
+        answers = [
+            (item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)
+        ]
         attempts = grade(answers, dict(KINDS), self.pack, judges.sandbox, VerifyConfig())
-        return [RIGHT if one.verdict == "right" else Verdict(False, f"{one.verdict}: {one.detail}".removesuffix(": ")) for one in attempts]
+        return [
+            RIGHT
+            if one.verdict == "right"
+            else Verdict(False, f"{one.verdict}: {one.detail}".removesuffix(": "))
+            for one in attempts
+        ]
 
     def ballot(self, item: suite.Item, reply: str, style: Style) -> str | None:
-        """Outputs can be compared. Of inputs many are right, and programs are equal by what they do."""
+        """Outputs can be compared. Of inputs many are right, and programs are equal by what they
+        do."""
         kind = KINDS[item.kind]
         if kind.name != "code_o":
             return None
@@ -61,19 +77,38 @@ class HeldOut:
 
 
 def _fingerprint(pack: PromptPack) -> str:
-    """Of what a pack makes of a small problem of each kind: it changes with any word of the prompts."""
+    """Of what a pack makes of a small problem of each kind: it changes with any word of the
+    prompts."""
     numbers = tuple(map(str, range(10)))
     unmeasured = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
-    problems = [Problem(kind, "def f(a):\n    return a\n", numbers, numbers, "", unmeasured, 0, "It returns what it is given.") for kind in KINDS]
+    problems = [
+        Problem(
+            kind,
+            "def f(a):\n    return a\n",
+            numbers,
+            numbers,
+            "",
+            unmeasured,
+            0,
+            "It returns what it is given.",
+        )
+        for kind in KINDS
+    ]
     prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
-    return hashlib.sha256(repr([(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]).encode()).hexdigest()[:6]
+    return hashlib.sha256(
+        repr(
+            [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]
+        ).encode()
+    ).hexdigest()[:6]
 
 
 def spread(items: Sequence[Item], limit: int | None) -> Sequence[Item]:
     """So many of the items, as evenly over kinds and tiers as they can be."""
     if limit is None or limit >= len(items):
         return items
-    rounds: dict[int, list[int]] = defaultdict(list)  # the first items of all kinds and tiers, then the second ones, ...
+    rounds: dict[int, list[int]] = defaultdict(
+        list
+    )  # the first items of all kinds and tiers, then the second ones, ...
     seen: Counter[tuple[str, int]] = Counter()
     for number, item in enumerate(items):
         cell = item.problem.kind, item.tier

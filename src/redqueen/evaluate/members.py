@@ -1,20 +1,21 @@
-"""Members of a run on a suite while it is played: greedy, all in one engine call, right or wrong item by item; and rows of the ledger."""
+"""Members of a run on a suite while it is played: greedy, all in one engine call, right or wrong
+item by item; and rows of the ledger."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from redqueen.benchmarks.data import read_rows
+from redqueen.benchmarks.suite import Item, Judges, Style, Suite
+from redqueen.benchmarks.suites import BENCHMARKS
+from redqueen.engine.text_sampler import Ask, ModelScribe
 from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.data import read_rows
 from redqueen.evaluate.heldout import NAMES, HeldOut
-from redqueen.evaluate.suite import Item, Judges, Style, Suite
-from redqueen.evaluate.suites import BENCHMARKS
-from redqueen.scribe import Ask, ModelScribe
 from redqueen.tasks.prompts import PromptPack
 
 if TYPE_CHECKING:
-    from redqueen.config import EvaluateConfig
+    from redqueen.config.schema import EvaluateConfig
 
 Verdicts = dict[str, list[bool]]
 """By member, or `base`: right or wrong, item by item."""
@@ -43,8 +44,12 @@ def exam_of(config: "EvaluateConfig", pack: PromptPack) -> Exam:
         held_out = HeldOut(config.suite, pack)
         return Exam(held_out, held_out.items(config.limit or None))
     if config.suite not in BENCHMARKS:
-        raise ConfigError("evaluate.suite: " + unknown("suite", config.suite, [*NAMES, *BENCHMARKS]))
-    return benchmark_exam(config.suite, Path(config.data).expanduser() if config.data else None, config.limit or None)
+        raise ConfigError(
+            "evaluate.suite: " + unknown("suite", config.suite, [*NAMES, *BENCHMARKS])
+        )
+    return benchmark_exam(
+        config.suite, Path(config.data).expanduser() if config.data else None, config.limit or None
+    )
 
 
 def benchmark_exam(name: str, data: Path | None, limit: int | None) -> Exam:
@@ -52,11 +57,17 @@ def benchmark_exam(name: str, data: Path | None, limit: int | None) -> Exam:
     return Exam(suite, suite.items(read_rows(name, suite.source, data))[:limit])
 
 
-def answer(scribe: ModelScribe, exam: Exam, style: Style, slots: Sequence[int], judges: Judges) -> list[list[bool]]:
+def answer(
+    scribe: ModelScribe, exam: Exam, style: Style, slots: Sequence[int], judges: Judges
+) -> list[list[bool]]:
     """Greedy answers of the members in these slots: right or wrong, slot by slot, item by item."""
     suite, items = exam.suite, exam.items
     prompts = [suite.prompt(item, style) for item in items]
-    asks = [Ask(slot, prompt, item.max_tokens or suite.max_tokens, 0) for slot in slots for prompt, item in zip(prompts, items, strict=True)]
+    asks = [
+        Ask(slot, prompt, item.max_tokens or suite.max_tokens, 0)
+        for slot in slots
+        for prompt, item in zip(prompts, items, strict=True)
+    ]
     replies = [written.text for written in scribe.write(asks, 0.0)]
     right = [verdict.right for verdict in suite.grade(items * len(slots), replies, style, judges)]
     return [right[number * len(items) : (number + 1) * len(items)] for number in range(len(slots))]
@@ -77,7 +88,16 @@ def eval_rows(world: int, step: int, exam: Exam, verdicts: Verdicts) -> list[dic
     ]
 
 
-def eval_row(world: int, step: int, suite: str, version: str, subject: str, item: Item, sample: int, right: bool) -> dict[str, Any]:
+def eval_row(
+    world: int,
+    step: int,
+    suite: str,
+    version: str,
+    subject: str,
+    item: Item,
+    sample: int,
+    right: bool,
+) -> dict[str, Any]:
     """One answer. An item that is of no kind has the version of its prompt there."""
     return {
         "world": world,

@@ -1,4 +1,5 @@
-"""What a model's reply holds: a program, or an answer. Line by line and character by character: replies are hostile and can be long."""
+"""What a model's reply holds: a program, or an answer. Line by line and character by character:
+replies are hostile and can be long."""
 
 import re
 
@@ -33,7 +34,8 @@ def fenced(text: str) -> list[str]:
 
 
 def program_in(reply: str, defines: str = "") -> str:
-    """The program in a reply: the last fenced block that has the text asked for, else the longest block, else the whole reply."""
+    """The program in a reply: the last fenced block that has the text asked for, else the longest
+    block, else the whole reply."""
     said = after_thought(reply)
     blocks = fenced(said)
     if not blocks:
@@ -43,10 +45,13 @@ def program_in(reply: str, defines: str = "") -> str:
 
 
 def assemble(*parts: str) -> str:
-    """Parts of a program as one. What must stand first in a file (`from __future__`) is moved there."""
+    """Parts of a program as one. What must stand first in a file (`from __future__`) is moved
+    there."""
     lines = "\n".join(parts).split("\n")
     first = [line for line in lines if line.startswith("from __future__ import")]
-    return "\n".join([*first, *(line for line in lines if not line.startswith("from __future__ import"))])
+    return "\n".join(
+        [*first, *(line for line in lines if not line.startswith("from __future__ import"))]
+    )
 
 
 def tagged(reply: str, tag: str) -> str | None:
@@ -70,7 +75,8 @@ _NUMBER = re.compile(r"-?\$?\d[\d,]*(?:\.\d+)?")
 
 
 def maths_answer(reply: str) -> str | None:
-    """The final answer of a worked solution: the last box, else what follows `####`, else `the answer is`, else the last number."""
+    """The final answer of a worked solution: the last box, else what follows `####`, else `the
+    answer is`, else the last number."""
     said = after_thought(reply)
     box = last_box(said)
     if box is not None:
@@ -85,12 +91,15 @@ def maths_answer(reply: str) -> str | None:
 
 
 def _claim(text: str) -> str:
-    """`**$18$ dollars.**` and the like: the formula where there is one, else the number, else the words."""
+    """`**$18$ dollars.**` and the like: the formula where there is one, else the number, else the
+    words."""
     if text.count("$") >= 2:
         return text.split("$")[1].strip()
     numbers = _NUMBER.findall(text)
     plain = text.strip().strip("*").rstrip(".").strip()
-    return numbers[0].rstrip(",") if len(numbers) == 1 and not re.search(r"[\\({]", plain) else plain
+    return (
+        numbers[0].rstrip(",") if len(numbers) == 1 and not re.search(r"[\\({]", plain) else plain
+    )
 
 
 def last_box(text: str) -> str | None:

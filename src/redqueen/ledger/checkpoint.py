@@ -1,6 +1,8 @@
-"""Checkpoints: a folder for each step that is there whole or not at all, checked by checksum before it is believed.
+"""Checkpoints: a folder for each step that is there whole or not at all, checked by checksum before
+it is believed.
 
-What is in the files is the caller's: each is written by a function. A checkpoint is never changed once it has its name.
+What is in the files is the caller's: each is written by a function. A checkpoint is never changed
+once it has its name.
 """
 
 import json
@@ -35,9 +37,12 @@ def _to_stderr(message: str) -> None:
 
 
 class Checkpoints:
-    """The checkpoints of one run; at most `keep` stay. One process saves, the holder of the run's lock."""
+    """The checkpoints of one run; at most `keep` stay. One process saves, the holder of the run's
+    lock."""
 
-    def __init__(self, folder: Path, keep: int = 2, say: Callable[[str], None] = _to_stderr) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 2, say: Callable[[str], None] = _to_stderr
+    ) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint must be kept, not {keep}")
         self.run = folder
@@ -46,12 +51,15 @@ class Checkpoints:
         self._say = say
         self._whole: set[int] = set()  # steps that this process has read and found whole
 
-    def save(self, step: int, files: Mapping[str, Callable[[Path], object]], state: Mapping[str, Any]) -> Path:
+    def save(
+        self, step: int, files: Mapping[str, Callable[[Path], object]], state: Mapping[str, Any]
+    ) -> Path:
         """Write a checkpoint, read it back, and only then let older ones go.
 
-        A name may hold slashes, and what its function writes may be a file or a folder. The state is JSON: text keys, no tuples.
-        When this returns, the checkpoint is on the disk. A checkpoint of a later step, or another one of the same step,
-        belongs to a course of the run that was taken back, and gives way.
+        A name may hold slashes, and what its function writes may be a file or a folder. The state
+        is JSON: text keys, no tuples. When this returns, the checkpoint is on the disk. A
+        checkpoint of a later step, or another one of the same step, belongs to a course of the run
+        that was taken back, and gives way.
         """
         staging = self.folder / f"{_STAGING}{step:06d}"
         final = self.folder / f"{step:06d}"
@@ -78,7 +86,9 @@ class Checkpoints:
                 state = read_state(folder, step)
             except Broken as broken:
                 if folder.exists():  # else a run that goes on has let it go just now
-                    self._say(f"checkpoint {folder} cannot be used: {broken}. Looking for an older one.")
+                    self._say(
+                        f"checkpoint {folder} cannot be used: {broken}. Looking for an older one."
+                    )
                 continue
             self._whole.add(step)
             return Checkpoint(step, folder, state)
@@ -90,7 +100,13 @@ class Checkpoints:
             for folder in sorted(self.folder.glob(f"{mark}*")):
                 remove_tree(folder)
 
-    def _stage(self, staging: Path, step: int, files: Mapping[str, Callable[[Path], object]], state: Mapping[str, Any]) -> None:
+    def _stage(
+        self,
+        staging: Path,
+        step: int,
+        files: Mapping[str, Callable[[Path], object]],
+        state: Mapping[str, Any],
+    ) -> None:
         make_folder(self.folder)
         remove_tree(staging)
         staging.mkdir()
@@ -109,7 +125,10 @@ class Checkpoints:
 
     def _put(self, staging: Path, final: Path) -> None:
         if final.exists():
-            if self._is_whole(int(final.name)) and (staging / MANIFEST).read_bytes() == (final / MANIFEST).read_bytes():
+            if (
+                self._is_whole(int(final.name))
+                and (staging / MANIFEST).read_bytes() == (final / MANIFEST).read_bytes()
+            ):
                 remove_tree(staging)
                 return
             self._delete(final)
@@ -121,11 +140,15 @@ class Checkpoints:
             read_state(folder, step)
         except Broken as broken:
             self._delete(folder)
-            raise self._failed(step, f"what was read back is not what was written ({broken}): the disk or the memory fails") from broken
+            raise self._failed(
+                step,
+                f"what was read back is not what was written ({broken}): the disk or the memory fails",
+            ) from broken
         self._whole.add(step)
 
     def _retain(self, step: int) -> None:
-        """Keep the newest whole ones up to this step; the rest goes: older ones, broken ones, and those of steps that were taken back."""
+        """Keep the newest whole ones up to this step; the rest goes: older ones, broken ones, and
+        those of steps that were taken back."""
         kept = 0
         for other in reversed(self._steps()):
             if other <= step and kept < self.keep and self._is_whole(other):
@@ -134,7 +157,9 @@ class Checkpoints:
             try:
                 self._delete(self.folder / f"{other:06d}")
             except OSError as error:
-                self._say(f"the old checkpoint {self.folder / f'{other:06d}'} cannot be removed: {error}. The run goes on; it takes up space.")
+                self._say(
+                    f"the old checkpoint {self.folder / f'{other:06d}'} cannot be removed: {error}. The run goes on; it takes up space."
+                )
 
     def _is_whole(self, step: int) -> bool:
         if step not in self._whole:
@@ -156,7 +181,9 @@ class Checkpoints:
     def _steps(self) -> list[int]:
         if not self.folder.is_dir():
             return []
-        return sorted(int(path.name) for path in self.folder.iterdir() if re.fullmatch(r"\d{6,}", path.name))
+        return sorted(
+            int(path.name) for path in self.folder.iterdir() if re.fullmatch(r"\d{6,}", path.name)
+        )
 
     def _failed(self, step: int, why: str) -> StorageError:
         return StorageError(

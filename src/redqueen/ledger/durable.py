@@ -15,7 +15,9 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        if hasattr(os, "posix_fadvise"):  # so that reading it back asks the disk, not the page cache
+        if hasattr(
+            os, "posix_fadvise"
+        ):  # so that reading it back asks the disk, not the page cache
             with contextlib.suppress(OSError):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:

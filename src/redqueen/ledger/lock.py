@@ -30,12 +30,17 @@ class Holder:
     host: str
 
     def __str__(self) -> str:
-        where = "" if self.boot == _boot() else f" on {self.host}, another machine or an earlier start of this one"
+        where = (
+            ""
+            if self.boot == _boot()
+            else f" on {self.host}, another machine or an earlier start of this one"
+        )
         return f"process {self.pid}{where}"
 
 
 class RunLock:
-    """Held from `with` to its end, or to the death of the process. The folder is made if need be; the file `lock` stays."""
+    """Held from `with` to its end, or to the death of the process. The folder is made if need be;
+    the file `lock` stays."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,7 +53,9 @@ class RunLock:
             make_folder(self.folder)
             descriptor = os.open(self.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
-            raise StorageError(f"{self.folder} cannot be locked: {error}. Nothing was changed; look at the rights on the folder.") from error
+            raise StorageError(
+                f"{self.folder} cannot be locked: {error}. Nothing was changed; look at the rights on the folder."
+            ) from error
         try:
             self._acquire(descriptor)
         except BaseException:
@@ -58,10 +65,19 @@ class RunLock:
         _held.add(descriptor)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self._descriptor in _held:  # not in a fork, where the number may be another file's by now
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if (
+            self._descriptor in _held
+        ):  # not in a fork, where the number may be another file's by now
             _held.discard(self._descriptor)
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)  # a process forked a moment ago may still have it open
+            fcntl.flock(
+                self._descriptor, fcntl.LOCK_UN
+            )  # a process forked a moment ago may still have it open
             os.close(self._descriptor)
         self._descriptor = None
 
@@ -72,7 +88,9 @@ class RunLock:
             time.sleep(_PAUSE_S)
         else:
             holder = _said(descriptor) or "another process"
-            raise ConfigError(f"{holder} is at the run in {self.folder}. Wait until it ends, or end it, or choose another folder with --out.")
+            raise ConfigError(
+                f"{holder} is at the run in {self.folder}. Wait until it ends, or end it, or choose another folder with --out."
+            )
         me = json.dumps(asdict(Holder(os.getpid(), _boot(), socket.gethostname())))
         with contextlib.suppress(OSError):  # a full disk: the lock holds without its note
             os.ftruncate(descriptor, 0)
@@ -97,7 +115,9 @@ def _lock(descriptor: int, how: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise StorageError(f"this file system cannot lock files: {error}. Use a folder on a local disk.") from error
+        raise StorageError(
+            f"this file system cannot lock files: {error}. Use a folder on a local disk."
+        ) from error
     return True
 
 

@@ -1,4 +1,5 @@
-"""The manifest of a checkpoint: the size and sha256 of every file, written last. What does not agree with it is not believed."""
+"""The manifest of a checkpoint: the size and sha256 of every file, written last. What does not
+agree with it is not believed."""
 
 import hashlib
 import json
@@ -19,7 +20,16 @@ class Broken(Exception):
 def manifest_of(folder: Path, step: int) -> bytes:
     """The manifest of everything below the folder, to be written into it."""
     files = [path for path in walk(folder) if not path.is_dir()]
-    return _text(step, {path.relative_to(folder).as_posix(): {"bytes": path.stat().st_size, "sha256": checksum(path)} for path in files})
+    return _text(
+        step,
+        {
+            path.relative_to(folder).as_posix(): {
+                "bytes": path.stat().st_size,
+                "sha256": checksum(path),
+            }
+            for path in files
+        },
+    )
 
 
 def read_state(folder: Path, step: int) -> dict[str, Any]:
@@ -30,7 +40,9 @@ def read_state(folder: Path, step: int) -> dict[str, Any]:
             _check(folder / name, name, expected)
         state: dict[str, Any] = json.loads((folder / STATE).read_bytes())
     except (OSError, ValueError) as error:
-        raise Broken(f"{getattr(error, 'filename', None) or folder} cannot be read ({error})") from error
+        raise Broken(
+            f"{getattr(error, 'filename', None) or folder} cannot be read ({error})"
+        ) from error
     return state
 
 
@@ -54,7 +66,8 @@ def _files(folder: Path, step: int) -> dict[str, dict[str, Any]]:
 
 
 def _text(step: int, files: dict[str, dict[str, Any]]) -> bytes:
-    """The manifest has one spelling and carries a checksum of itself: a changed byte anywhere shows."""
+    """The manifest has one spelling and carries a checksum of itself: a changed byte anywhere
+    shows."""
     body = {"format": _FORMAT, "step": step, "files": files}
     own = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
     return (json.dumps({**body, "sha256": own}, sort_keys=True, indent=1) + "\n").encode()

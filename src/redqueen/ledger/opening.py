@@ -10,9 +10,15 @@ from redqueen.errors import ConfigError, StorageError
 SCHEMA = 1
 FILE = "run.sqlite"
 
-_BUSY_S = 60.0  # nothing holds a ledger this long; who opens it first after a kill may, for a moment
+_BUSY_S = (
+    60.0  # nothing holds a ledger this long; who opens it first after a kill may, for a moment
+)
 _FOREIGN = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)  # no such table, no database at all
-_NO_LOG = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR)  # a folder without rights, a full disk
+_NO_LOG = (
+    sqlite3.SQLITE_CANTOPEN,
+    sqlite3.SQLITE_READONLY,
+    sqlite3.SQLITE_IOERR,
+)  # a folder without rights, a full disk
 
 
 def open_to_write(folder: Path) -> sqlite3.Connection:
@@ -31,7 +37,8 @@ def open_to_read(folder: Path) -> sqlite3.Connection:
         try:
             return _checked(folder, "mode=ro")
         except sqlite3.OperationalError as error:
-            # SQLite wants a log beside the file. Where it can make none and none is there, nobody writes: the file can be read alone.
+            # SQLite wants a log beside the file. Where it can make none and none is there, nobody
+            # writes: the file can be read alone.
             if _kind(error) not in _NO_LOG or _has_log(folder):
                 raise
             return _checked(folder, "immutable=1")
@@ -43,10 +50,13 @@ def _has_log(folder: Path) -> bool:
 
 
 def make_durable(connection: sqlite3.Connection) -> None:
-    """A transaction is on the disk when it is committed, and readers and the writer do not wait for each other."""
+    """A transaction is on the disk when it is committed, and readers and the writer do not wait for
+    each other."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
-        raise sqlite3.OperationalError("this file system offers no write-ahead log; use a folder on a local disk")
+        raise sqlite3.OperationalError(
+            "this file system offers no write-ahead log; use a folder on a local disk"
+        )
     connection.execute("PRAGMA synchronous = FULL")
 
 
@@ -59,8 +69,12 @@ def _checked(folder: Path, options: str) -> sqlite3.Connection:
 def _connect(folder: Path, options: str) -> sqlite3.Connection:
     path = folder / FILE
     if not path.is_file():
-        raise ConfigError(f"there is no run in {folder}: it has no {FILE}. `redqueen runs` lists the runs that are there.")
-    return sqlite3.connect(f"{path.resolve().as_uri()}?{options}", uri=True, isolation_level=None, timeout=_BUSY_S)
+        raise ConfigError(
+            f"there is no run in {folder}: it has no {FILE}. `redqueen runs` lists the runs that are there."
+        )
+    return sqlite3.connect(
+        f"{path.resolve().as_uri()}?{options}", uri=True, isolation_level=None, timeout=_BUSY_S
+    )
 
 
 @contextlib.contextmanager
@@ -80,7 +94,9 @@ def _said(folder: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if _kind(error) in _FOREIGN:
-            raise ConfigError(f"{path} is no ledger of a run: {error}. Name a folder that `redqueen run` made.") from error
+            raise ConfigError(
+                f"{path} is no ledger of a run: {error}. Name a folder that `redqueen run` made."
+            ) from error
         if _kind(error) == sqlite3.SQLITE_CORRUPT:
             raise _damaged(folder, str(error)) from error
         raise StorageError(
@@ -95,11 +111,17 @@ def _kind(error: sqlite3.Error) -> int | None:
 
 
 def _damaged(folder: Path, how: str) -> StorageError:
-    return StorageError(f"the ledger {folder / FILE} is damaged: {how}. Put back a copy of the folder, or start anew with another --out.")
+    return StorageError(
+        f"the ledger {folder / FILE} is damaged: {how}. Put back a copy of the folder, or start anew with another --out."
+    )
 
 
 def _check_schema(folder: Path, connection: sqlite3.Connection) -> None:
-    found = dict(connection.execute("SELECT name, value FROM run WHERE name IN ('schema', 'version')").fetchall())
+    found = dict(
+        connection.execute(
+            "SELECT name, value FROM run WHERE name IN ('schema', 'version')"
+        ).fetchall()
+    )
     version = str(found.get("schema", "none"))
     if version == str(SCHEMA):
         return
@@ -108,4 +130,6 @@ def _check_schema(folder: Path, connection: sqlite3.Connection) -> None:
         advice = f"it is newer than this redqueen. Install {writer} or later"
     else:
         advice = f"it is older than this redqueen can read. Use {writer} for it, or start anew with another --out"
-    raise ConfigError(f"the ledger {folder / FILE} has schema {version}, this redqueen has schema {SCHEMA}: {advice}. Nothing was changed.")
+    raise ConfigError(
+        f"the ledger {folder / FILE} has schema {version}, this redqueen has schema {SCHEMA}: {advice}. Nothing was changed."
+    )

@@ -12,7 +12,8 @@ from redqueen.ledger.store import FILE, about_of, last_step, reader
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list of runs shows of one. Where the ledger cannot be read, only `folder`, `active` and `problem` mean something."""
+    """What a list of runs shows of one. Where the ledger cannot be read, only `folder`, `active`
+    and `problem` mean something."""
 
     folder: Path
     active: bool
@@ -44,5 +45,11 @@ def _summary(folder: Path) -> RunSummary:
         return RunSummary(folder, active, problem=str(error))
     wanted = about.get("steps", "")
     return RunSummary(
-        folder, active, done, int(wanted) if wanted.isdecimal() else None, about.get("base", ""), about.get("created", ""), about.get("ended", "")
+        folder,
+        active,
+        done,
+        int(wanted) if wanted.isdecimal() else None,
+        about.get("base", ""),
+        about.get("created", ""),
+        about.get("ended", ""),
     )

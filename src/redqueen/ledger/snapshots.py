@@ -1,4 +1,5 @@
-"""Snapshots: members' weights as they were at some steps, kept for good. Nothing is resumed from them."""
+"""Snapshots: members' weights as they were at some steps, kept for good. Nothing is resumed from
+them."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -17,8 +18,11 @@ class Snapshot:
     """World, id, role and slot of each."""
 
 
-def write_snapshot(run: Path, step: int, save: Callable[[Path], None], members: Sequence[dict[str, Any]]) -> None:
-    """The weights first, then the list of members, each under its name only when it is whole: where there is a list, there is all."""
+def write_snapshot(
+    run: Path, step: int, save: Callable[[Path], None], members: Sequence[dict[str, Any]]
+) -> None:
+    """The weights first, then the list of members, each under its name only when it is whole: where
+    there is a list, there is all."""
     folder = run / "snapshots"
     make_folder(folder)
     weights, listed = folder / f"{step:06d}.safetensors", folder / f"{step:06d}.json"
@@ -35,7 +39,9 @@ def snapshots(run: Path) -> list[Snapshot]:
     found = []
     for listed in sorted((run / "snapshots").glob("[0-9]*.json")):
         record = json.loads(listed.read_text())
-        found.append(Snapshot(record["step"], listed.with_suffix(".safetensors"), record["members"]))
+        found.append(
+            Snapshot(record["step"], listed.with_suffix(".safetensors"), record["members"])
+        )
     return found
 
 

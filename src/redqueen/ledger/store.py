@@ -1,7 +1,9 @@
-"""The ledger of a run: one SQLite file, one transaction a step, any number of readers beside one writer.
+"""The ledger of a run: one SQLite file, one transaction a step, any number of readers beside one
+writer.
 
-It does not keep writers apart: whoever writes holds the run's `RunLock`. Values are stored as they are, but for lists and
-dicts, which become JSON text, and lone surrogates, which become their escapes.
+It does not keep writers apart: whoever writes holds the run's `RunLock`. Values are stored as they
+are, but for lists and dicts, which become JSON text, and lone surrogates, which become their
+escapes.
 """
 
 import contextlib
@@ -18,17 +20,34 @@ from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
 from redqueen.ledger.tables import Table, schema_text, tables
 
-__all__ = ["FILE", "MEASURED_LATER", "SCHEMA", "Ledger", "Rows", "about_of", "base_weights", "digest", "last_step", "reader", "refuse_what_is_there"]
+__all__ = [
+    "FILE",
+    "MEASURED_LATER",
+    "SCHEMA",
+    "Ledger",
+    "Rows",
+    "about_of",
+    "base_weights",
+    "digest",
+    "last_step",
+    "reader",
+    "refuse_what_is_there",
+]
 
 Rows = Sequence[Mapping[str, Any]]
 
 _PAWN_BEFORE = "bfloat16:e84bf197b243a28e7e41e3bcd1097337"
 """The fingerprint of the Pawn that shipped before runs kept one."""
 _NEW = ".run.sqlite.new"
-_DIGESTED_ABOUT = ("schema", "config", "base")  # the other rows of `run` tell of a machine and a day
+_DIGESTED_ABOUT = (
+    "schema",
+    "config",
+    "base",
+)  # the other rows of `run` tell of a machine and a day
 _UNDIGESTED = ("timings",)
 MEASURED_LATER = "eval/"
-"""Suites of this name in `evals` were measured by `redqueen eval`: whoever measures a run does not change what it was."""
+"""Suites of this name in `evals` were measured by `redqueen eval`: whoever measures a run does not
+change what it was."""
 
 
 class Ledger:
@@ -42,7 +61,8 @@ class Ledger:
 
     @classmethod
     def create(cls, folder: Path, about: Mapping[str, str], worlds: Rows) -> Self:
-        """A new run in the folder, which is made if need be: whole, or nothing that looks like a run."""
+        """A new run in the folder, which is made if need be: whole, or nothing that looks like a
+        run."""
         refuse_what_is_there(folder)
         try:
             make_folder(folder)
@@ -76,7 +96,10 @@ class Ledger:
         if step != last + 1:
             there = "is in the ledger already" if step <= last else "leaves a gap"
             raise ValueError(f"step {step} {there}: the last whole step is {last}")
-        batches = [(self._table(name), [self._of_step(name, row, step) for row in batch]) for name, batch in rows.items()]
+        batches = [
+            (self._table(name), [self._of_step(name, row, step) for row in batch])
+            for name, batch in rows.items()
+        ]
         with self._transaction(f"step {step}"):
             for table, batch in batches:
                 self._insert("INSERT", table, batch)
@@ -108,7 +131,12 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def _table(self, name: str) -> Table:
@@ -120,13 +148,20 @@ class Ledger:
         if not self._table(name).of_steps or name == "marks":
             raise ValueError(f"rows of the table {name} are not written with a step")
         if row.get("step", step) != step:
-            raise ValueError(f"a row of step {row['step']} of the table {name} among those of step {step}")
+            raise ValueError(
+                f"a row of step {row['step']} of the table {name} among those of step {step}"
+            )
         return {**row, "step": step}
 
     def _insert(self, verb: str, table: Table, rows: Rows) -> None:
         try:
             self._connection.executemany(table.insert(verb), map(table.values, rows))
-        except (sqlite3.IntegrityError, sqlite3.ProgrammingError, sqlite3.InterfaceError, OverflowError) as error:
+        except (
+            sqlite3.IntegrityError,
+            sqlite3.ProgrammingError,
+            sqlite3.InterfaceError,
+            OverflowError,
+        ) as error:
             error.add_note(f"in a row of the table {table.name}")
             raise
 
@@ -159,7 +194,8 @@ def reader(folder: Path) -> sqlite3.Connection:
 
 
 def digest(folder: Path) -> str:
-    """One sha256 over all records of a run, but for its timings, what tells of the machine, and what was measured later: equal for equal runs."""
+    """One sha256 over all records of a run, but for its timings, what tells of the machine, and
+    what was measured later: equal for equal runs."""
     digest = hashlib.sha256()
     with contextlib.closing(reader(folder)) as connection:
         connection.row_factory = None
@@ -168,7 +204,9 @@ def digest(folder: Path) -> str:
             if table.name in _UNDIGESTED:
                 continue
             digest.update(_encoded((table.name, *table.columns)))
-            for row in connection.execute(f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}"):
+            for row in connection.execute(
+                f"SELECT {', '.join(table.columns)} FROM {table.name} ORDER BY {', '.join(table.key)}"
+            ):
                 if not _is_beside_the_run(table.name, row):
                     digest.update(_encoded(row))
     return digest.hexdigest()
@@ -182,7 +220,8 @@ def about_of(connection: sqlite3.Connection) -> dict[str, str]:
 def base_weights(about: Mapping[str, str]) -> str:
     """The fingerprint of the base that a run was made on; empty where it does not say.
 
-    Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on the one before.
+    Fingerprints are as old as the Pawn that ships: a run on `pawn` that has none was made on the
+    one before.
     """
     before = _PAWN_BEFORE if tomllib.loads(about["config"]).get("base") == "pawn" else ""
     return about.get("base_weights", before)
@@ -195,10 +234,13 @@ def last_step(connection: sqlite3.Connection) -> int:
 
 
 def _is_beside_the_run(table: str, row: Sequence[Any]) -> bool:
-    """A row of `run` that another machine or day would change, a metric of time, which belongs to the timings, or a later measurement."""
+    """A row of `run` that another machine or day would change, a metric of time, which belongs to
+    the timings, or a later measurement."""
     if table == "run":
         return row[0] not in _DIGESTED_ABOUT
-    return (table == "metrics" and str(row[2]).startswith("time/")) or (table == "evals" and str(row[2]).startswith(MEASURED_LATER))
+    return (table == "metrics" and str(row[2]).startswith("time/")) or (
+        table == "evals" and str(row[2]).startswith(MEASURED_LATER)
+    )
 
 
 def _encoded(row: Sequence[Any]) -> bytes:
@@ -215,7 +257,9 @@ def refuse_what_is_there(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"{folder} is no folder. Choose another one with --out.")
     if (folder / FILE).exists():
-        raise ConfigError(f"there is a run in {folder} already. Choose another folder with --out, or go on with: redqueen resume {folder}")
+        raise ConfigError(
+            f"there is a run in {folder} already. Choose another folder with --out, or go on with: redqueen resume {folder}"
+        )
     remains = [f"{FILE}-wal"] if (folder / f"{FILE}-wal").exists() else []
     remains += [str(path.relative_to(folder)) for path in sorted(folder.glob("checkpoints/[0-9]*"))]
     if remains:  # a new run would mistake them for its own
@@ -230,7 +274,10 @@ def _build(path: Path, about: Mapping[str, str], worlds: Rows) -> None:
         connection.executescript(f"BEGIN;\n{schema_text()}\nCOMMIT;")
         shapes = tables(connection)
         connection.execute("BEGIN")
-        for name, rows in (("run", [{"name": name, "value": value} for name, value in about.items()]), ("worlds", worlds)):
+        for name, rows in (
+            ("run", [{"name": name, "value": value} for name, value in about.items()]),
+            ("worlds", worlds),
+        ):
             connection.executemany(shapes[name].insert("INSERT"), map(shapes[name].values, rows))
         connection.execute("COMMIT")
 

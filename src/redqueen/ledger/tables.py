@@ -33,12 +33,15 @@ class Table:
         return f"{verb} INTO {self.name} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"
 
     def values(self, row: Mapping[str, Any]) -> list[Any]:
-        """The row in the order of the columns. A column that is left out is NULL, which the schema allows or not."""
+        """The row in the order of the columns. A column that is left out is NULL, which the schema
+        allows or not."""
         if not self._known.issuperset(row):
             wrong = next(name for name in row if name not in self._known)
             raise ValueError(unknown(f"column of the table {self.name}", wrong, self.columns))
         if missing := [name for name in self.key if row.get(name) is None]:
-            raise ValueError(f"a row of the table {self.name} has no {missing[0]}: {dict(row)!r:.200}")
+            raise ValueError(
+                f"a row of the table {self.name} has no {missing[0]}: {dict(row)!r:.200}"
+            )
         return [self._value(name, row.get(name)) for name in self.columns]
 
     def _value(self, name: str, value: Any) -> Any:
@@ -52,7 +55,8 @@ class Table:
 
 
 def _storable(text: str) -> str:
-    """Text that UTF-8 can hold: a lone surrogate, which a model's text may well contain, becomes its escape."""
+    """Text that UTF-8 can hold: a lone surrogate, which a model's text may well contain, becomes
+    its escape."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -62,11 +66,18 @@ def schema_text() -> str:
 
 def tables(connection: sqlite3.Connection) -> dict[str, Table]:
     """The tables of a ledger in the order of its schema."""
-    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid")]
+    names = [
+        name
+        for (name,) in connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+        )
+    ]
     return {name: _table(connection, name) for name in names}
 
 
 def _table(connection: sqlite3.Connection, name: str) -> Table:
-    info = connection.execute("SELECT name, pk FROM pragma_table_info(?) ORDER BY cid", (name,)).fetchall()
+    info = connection.execute(
+        "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid", (name,)
+    ).fetchall()
     key = sorted((place, column) for column, place in info if place)
     return Table(name, tuple(column for column, _ in info), tuple(column for _, column in key))

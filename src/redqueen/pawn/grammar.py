@@ -1,8 +1,11 @@
-"""The grammar of Pawn's programs, as tables: types and names, expressions, changes to a variable, difficulty tiers.
+"""The grammar of Pawn's programs, as tables: types and names, expressions, changes to a variable,
+difficulty tiers.
 
-A row of EXPRESSIONS or CHANGES is a word (what the operation does: the hint of an induction problem), the tier from which it is used,
-and a template. In a template `{int}` stands for an expression of that type, in parentheses where it needs them; `{int!}` for one that
-needs none; `{=}` for the first expression once more; `{v}` for the variable that is changed; the capital letters for constants.
+A row of EXPRESSIONS or CHANGES is a word (what the operation does: the hint of an induction
+problem), the tier from which it is used, and a template. In a template `{int}` stands for an
+expression of that type, in parentheses where it needs them; `{int!}` for one that needs none; `{=}`
+for the first expression once more; `{v}` for the variable that is changed; the capital letters for
+constants.
 """
 
 import re
@@ -12,7 +15,15 @@ from itertools import chain
 
 from redqueen.pawn.tree import Action
 
-INT, BOOL, STR, INTS, STRS, PAIR, COUNTS = TYPES = ("int", "bool", "str", "ints", "strs", "pair", "counts")
+INT, BOOL, STR, INTS, STRS, PAIR, COUNTS = TYPES = (
+    "int",
+    "bool",
+    "str",
+    "ints",
+    "strs",
+    "pair",
+    "counts",
+)
 """PAIR is a tuple of two ints; COUNTS maps one-letter texts to ints."""
 
 LETTERS = "abcdefgh"
@@ -22,7 +33,17 @@ def _split(names: dict[str, str]) -> dict[str, list[str]]:
     return {kind: text.split() for kind, text in names.items()}
 
 
-ARGUMENT_NAMES = _split({INT: "n m k", STR: "s t u", INTS: "xs ys zs", STRS: "ws vs us", PAIR: "p q r", COUNTS: "d g z", BOOL: "a b c"})
+ARGUMENT_NAMES = _split(
+    {
+        INT: "n m k",
+        STR: "s t u",
+        INTS: "xs ys zs",
+        STRS: "ws vs us",
+        PAIR: "p q r",
+        COUNTS: "d g z",
+        BOOL: "a b c",
+    }
+)
 LOCAL_NAMES = _split(
     {
         INT: "total count best a b i0 i1 i2 i3 i4 i5 i6 i7",
@@ -36,7 +57,11 @@ LOCAL_NAMES = _split(
 )
 LOOP_NAMES = _split({INT: "x y i j h", STR: "c v l o"})
 COMPREHENSION_NAMES = ("e", "w")
-NAMES = frozenset(chain(*ARGUMENT_NAMES.values(), *LOCAL_NAMES.values(), *LOOP_NAMES.values(), COMPREHENSION_NAMES))
+NAMES = frozenset(
+    chain(
+        *ARGUMENT_NAMES.values(), *LOCAL_NAMES.values(), *LOOP_NAMES.values(), COMPREHENSION_NAMES
+    )
+)
 """Every name a function may bind."""
 
 
@@ -255,13 +280,15 @@ class Template:
     word: str
     tier: int
     parts: tuple[tuple[str, str], ...]
-    """Pieces in order: ("text", as it is), ("expr" or "open", type), ("constant", letter), ("same", ""), ("variable", "")."""
+    """Pieces in order: ("text", as it is), ("expr" or "open", type), ("constant", letter), ("same",
+    ""), ("variable", "")."""
     needs: tuple[str, ...]
     """The types of its expressions."""
     simple: bool
     """Stands inside a larger expression without parentheses."""
     action: Callable[..., Action]
-    """What it does, given the name of the variable that is changed, and then in order: the action of each expression, each constant."""
+    """What it does, given the name of the variable that is changed, and then in order: the action
+    of each expression, each constant."""
 
 
 def _template(row: str, changes: bool) -> Template:
@@ -283,11 +310,19 @@ def _template(row: str, changes: bool) -> Template:
     parts.append(("text", text[end:]))
     needs = tuple(value for kind, value in parts if kind in ("expr", "open"))
     action = _compiled(parts, changes)
-    return Template(word, int(tier), tuple(part for part in parts if part != ("text", "")), needs, not _BINARY.match(text), action)
+    return Template(
+        word,
+        int(tier),
+        tuple(part for part in parts if part != ("text", "")),
+        needs,
+        not _BINARY.match(text),
+        action,
+    )
 
 
 def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., Action]:
-    """A template is compiled once, as a function of what fills it: to compile every text that is written would take too long."""
+    """A template is compiled once, as a function of what fills it: to compile every text that is
+    written would take too long."""
     text, slots, first = "" if changes else "return ", ["_name"], ""
     for part, value in parts:
         if part == "text":
@@ -304,12 +339,17 @@ def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., 
                 first = first or written
             text += written
     namespace: dict[str, Callable[..., Action]] = {}
-    exec(f"def action({', '.join(slots)}):\n def run(_variables):\n  {text}\n return run", namespace)
+    exec(
+        f"def action({', '.join(slots)}):\n def run(_variables):\n  {text}\n return run", namespace
+    )
     return namespace["action"]
 
 
 def _table(rows: dict[str, str], changes: bool) -> dict[str, tuple[Template, ...]]:
-    return {kind: tuple(_template(row, changes) for row in text.strip().splitlines()) for kind, text in rows.items()}
+    return {
+        kind: tuple(_template(row, changes) for row in text.strip().splitlines())
+        for kind, text in rows.items()
+    }
 
 
 EXPRESSIONS = _table(_EXPRESSIONS, changes=False)

@@ -1,7 +1,8 @@
 """The held-out suites: frozen problems of tiers 1 to 8, which no pre-training document shows.
 
-They are drawn from seeds of their own, verified in the sandbox, and stored with the package. Pre-training leaves out every program whose
-key is here, so that the split holds by content and not only by seed.
+They are drawn from seeds of their own, verified in the sandbox, and stored with the package.
+Pre-training leaves out every program whose key is here, so that the split holds by content and not
+only by seed.
 """
 
 import ast
@@ -18,14 +19,14 @@ from typing import Any
 from redqueen.errors import DataError, unknown
 from redqueen.pawn.documents import problem_of, proposed_blocks
 from redqueen.pawn.programs import Program, draw_program, program_key
-from redqueen.program.canonical import canonical_program
-from redqueen.program.complexity import measure
 from redqueen.records import Problem, Proposal, Rejection
+from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
-from redqueen.streams import stream
+from redqueen.sandbox.inspection.canonical import canonical_program
+from redqueen.sandbox.inspection.complexity import measure
+from redqueen.stages.verify import VerifyConfig, verify
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts.compact import CompactPack, write_blocks
-from redqueen.verify import VerifyConfig, verify
 
 FOLDER = Path(__file__).parent / "suites"
 TIERS = range(1, 9)
@@ -58,18 +59,27 @@ def _lines(name: str) -> list[dict[str, Any]]:
     except (OSError, EOFError, zlib.error):  # not there, not a gzip file, cut short, or damaged
         data = b""
     if hashlib.sha256(data).hexdigest() != sums[name]:
-        raise DataError(f"the suite '{name}' in {FOLDER} is not the one that was shipped: its checksum differs. Install the package again.")
+        raise DataError(
+            f"the suite '{name}' in {FOLDER} is not the one that was shipped: its checksum differs. Install the package again."
+        )
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
 def shipped_score() -> float:
     """The share of `heldout-quick` that Pawn as it ships has right."""
-    cells = [cell for row in json.loads((FOLDER / "heldout-quick.base.json").read_text()).values() for cell in row.values()]
-    return float(sum(cell["accuracy"] * cell["n"] for cell in cells) / sum(cell["n"] for cell in cells))
+    cells = [
+        cell
+        for row in json.loads((FOLDER / "heldout-quick.base.json").read_text()).values()
+        for cell in row.values()
+    ]
+    return float(
+        sum(cell["accuracy"] * cell["n"] for cell in cells) / sum(cell["n"] for cell in cells)
+    )
 
 
 def excluded_keys() -> frozenset[str]:
-    """Keys of all held-out programs: what pre-training must not see. Items are not made of them: that takes seconds, and every run asks."""
+    """Keys of all held-out programs: what pre-training must not see. Items are not made of them:
+    that takes seconds, and every run asks."""
     return frozenset(program_key(line["program"]) for line in _lines("heldout"))
 
 
@@ -89,7 +99,8 @@ def _item(line: dict[str, Any]) -> Item:
 
 
 def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
-    """Draw and verify the suites, and write them with their checksums. They were frozen this way; a test builds a part of them anew."""
+    """Draw and verify the suites, and write them with their checksums. They were frozen this way; a
+    test builds a part of them anew."""
     lines = [json.dumps(line) for line in _build(sandbox, each)]
     stride = max(1, len(lines) // QUICK)
     sums = {}
@@ -141,6 +152,10 @@ def _verified(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Prob
     for program, verdict in zip(programs, verdicts, strict=True):
         assert not isinstance(verdict, Rejection), (verdict, program.text)
         expected = problem_of(kind, program)
-        assert verdict.outputs == expected.outputs, (verdict.outputs, expected.outputs, program.text)
+        assert verdict.outputs == expected.outputs, (
+            verdict.outputs,
+            expected.outputs,
+            program.text,
+        )
         problems.append(verdict)
     return problems

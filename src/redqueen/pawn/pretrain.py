@@ -1,7 +1,9 @@
-"""Pre-training Pawn, from nothing or on from one that is there: documents made on every core while the model learns, each seen once.
+"""Pre-training Pawn, from nothing or on from one that is there: documents made on every core while
+the model learns, each seen once.
 
-Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two trainings with the same settings see the
-same tokens in the same order, whatever the number of processes, and on a CPU end with the same weights to the bit; a GPU is asked to do so, too.
+Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two
+trainings with the same settings see the same tokens in the same order, whatever the number of
+processes, and on a CPU end with the same weights to the bit; a GPU is asked to do so, too.
 """
 
 import json
@@ -42,18 +44,21 @@ class Pretraining:
     head: int = 32
     """Size of an attention head."""
     key_heads: int = 2
-    """Heads of keys and values, each shared by several of queries: what is kept of a token is what sampling has to read again."""
+    """Heads of keys and values, each shared by several of queries: what is kept of a token is what
+    sampling has to read again."""
     tokens: int = 900_000_000
     """Tokens to learn from, padding not counted."""
     thought_share: float = 0.4
-    """Share of the answers of deduction that come with their thought. Under a half: to think first is then left to be found out."""
+    """Share of the answers of deduction that come with their thought. Under a half: to think first
+    is then left to be found out."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
     prompt_weight: float = 0.3
     """What a token of a question counts for, beside one of an answer."""
     sharpness: float = 1.25
-    """What the logits are multiplied with at the end: sampling at temperature 1 is then as at 0.8 before, and slips less often."""
+    """What the logits are multiplied with at the end: sampling at temperature 1 is then as at 0.8
+    before, and slips less often."""
     warmup_frac: float = 0.02
     weight_decay: float = 0.1
     clip: float = 1.0
@@ -77,30 +82,60 @@ Report = Callable[[int, float], None]
 """Told the tokens so far and the loss, now and then."""
 
 
-def pretrain(settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report) -> Trained:
+def pretrain(
+    settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report
+) -> Trained:
     """Train. No program whose key is excluded is ever seen."""
     started = time.monotonic()
     torch.manual_seed(settings.seed)
-    with _repeatable(), Reading(settings.seed, excluded, workers, settings.thought_share) as reading:
+    with (
+        _repeatable(),
+        Reading(settings.seed, excluded, workers, settings.thought_share) as reading,
+    ):
         model: LlamaForCausalLM = torch.nn.Module.to(_first(settings), device)
         learner = _Learner(model, settings)
         own = Path(settings.start, "tokenizer.json")
-        tokenizer = Tokenizer.from_file(str(own)) if settings.start else train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
+        tokenizer = (
+            Tokenizer.from_file(str(own))
+            if settings.start
+            else train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
+        )
         assert tokenizer.get_vocab_size() <= VOCABULARY
-        tokens, loss = learner.learn(reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1), tokenizer, report)
+        tokens, loss = learner.learn(
+            reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1),
+            tokenizer,
+            report,
+        )
         with torch.no_grad():
             model.model.norm.weight *= settings.sharpness
         model.set_attn_implementation("sdpa")  # the other one is for whole rows only
-        return Trained(model, tokenizer, reading.documents, tokens, loss, time.monotonic() - started, reading.waited_s)
+        return Trained(
+            model,
+            tokenizer,
+            reading.documents,
+            tokens,
+            loss,
+            time.monotonic() - started,
+            reading.waited_s,
+        )
 
 
 @contextmanager
 def _repeatable() -> Iterator[None]:
-    """Within: sums are added up in the same order every time. Small differences grow to points of accuracy in ten thousand steps."""
+    """Within: sums are added up in the same order every time. Small differences grow to points of
+    accuracy in ten thousand steps."""
     memory: Any = torch.utils.deterministic
-    before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory, torch.backends.cuda.cudnn_sdp_enabled()
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read once, at the first product on a GPU
-    torch.use_deterministic_algorithms(True)  # only to warn would leave attention's backward pass as it is
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        memory.fill_uninitialized_memory,
+        torch.backends.cuda.cudnn_sdp_enabled(),
+    )
+    os.environ.setdefault(
+        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
+    )  # read once, at the first product on a GPU
+    torch.use_deterministic_algorithms(
+        True
+    )  # only to warn would leave attention's backward pass as it is
     memory.fill_uninitialized_memory = False  # nothing here reads what it has not written
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
@@ -136,8 +171,16 @@ def architecture(settings: Pretraining) -> LlamaConfig:
     )
 
 
-def _causal(module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *args: Any, **more: Any) -> tuple[torch.Tensor, None]:
-    """Attention to all that stands before, and no mask that says so: a compiled model would be given one, and with a mask there is no fast kernel."""
+def _causal(
+    module: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *args: Any,
+    **more: Any,
+) -> tuple[torch.Tensor, None]:
+    """Attention to all that stands before, and no mask that says so: a compiled model would be
+    given one, and with a mask there is no fast kernel."""
     found = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
     return found.transpose(1, 2).contiguous(), None
 
@@ -155,8 +198,13 @@ class _Learner:
         self.cuda = model.device.type == "cuda"
         decayed = [weight for weight in model.parameters() if weight.dim() > 1]
         plain = [weight for weight in model.parameters() if weight.dim() <= 1]
-        groups = [{"params": decayed, "weight_decay": settings.weight_decay}, {"params": plain, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda)
+        groups = [
+            {"params": decayed, "weight_decay": settings.weight_decay},
+            {"params": plain, "weight_decay": 0.0},
+        ]
+        self.optimizer = torch.optim.AdamW(
+            groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda
+        )
         self.forward: Callable[..., Any] = model
         model.set_attn_implementation(_ATTENTION)
         if self.cuda:
@@ -166,17 +214,26 @@ class _Learner:
             except RuntimeError as error:
                 if "deterministic" not in str(error):
                     raise
-                warnings.warn(f"on this GPU two trainings end with different weights: {error}", stacklevel=2)
+                warnings.warn(
+                    f"on this GPU two trainings end with different weights: {error}", stacklevel=2
+                )
                 torch.use_deterministic_algorithms(True, warn_only=True)
                 self._try()
 
     def _try(self) -> None:
         """A step that changes nothing."""
-        rows = torch.zeros(self.settings.batch_rows, self.settings.row_tokens + 1, dtype=torch.long, device=self.model.device)
+        rows = torch.zeros(
+            self.settings.batch_rows,
+            self.settings.row_tokens + 1,
+            dtype=torch.long,
+            device=self.model.device,
+        )
         self.loss(rows, (0, 0)).backward()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def learn(self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report) -> tuple[int, float]:
+    def learn(
+        self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report
+    ) -> tuple[int, float]:
         """The tokens that were read, and the loss, averaged over about the last fifty batches."""
         settings = self.settings
         asked = _token(tokenizer, ">>new"), _token(tokenizer, ">>answer")
@@ -184,8 +241,13 @@ class _Learner:
         average = torch.zeros((), device=self.model.device)
         for batch in batches:
             for group in self.optimizer.param_groups:
-                group["lr"] = settings.learning_rate * _schedule(seen / settings.tokens, settings.warmup_frac)
-            loss = self.loss(torch.from_numpy(batch.astype(np.int64)).to(self.model.device, non_blocking=True), asked)
+                group["lr"] = settings.learning_rate * _schedule(
+                    seen / settings.tokens, settings.warmup_frac
+                )
+            loss = self.loss(
+                torch.from_numpy(batch.astype(np.int64)).to(self.model.device, non_blocking=True),
+                asked,
+            )
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
             self.optimizer.step()
@@ -200,12 +262,17 @@ class _Learner:
         return seen, average.item()
 
     def loss(self, tokens: torch.Tensor, asked: tuple[int, int]) -> torch.Tensor:
-        """Cross-entropy of the next token. What a document asks counts for less than what it answers: most of it is chance."""
+        """Cross-entropy of the next token. What a document asks counts for less than what it
+        answers: most of it is chance."""
         given, wanted = tokens[:, :-1], tokens[:, 1:]
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.cuda):
-            looked_up = self.model.model.embed_tokens(given)  # compiled with the rest, its gradient takes longer to add up in a fixed order
+            looked_up = self.model.model.embed_tokens(
+                given
+            )  # compiled with the rest, its gradient takes longer to add up in a fixed order
             logits = self.forward(inputs_embeds=looked_up).logits
-        losses = torch.nn.functional.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten(), reduction="none")
+        losses = torch.nn.functional.cross_entropy(
+            logits.flatten(0, 1).float(), wanted.flatten(), reduction="none"
+        )
         begun = ((given == asked[0]) | (given == asked[1])).int().cumsum(1)
         ended = (given == END_ID).int().cumsum(1)
         weights = torch.where(begun > ended, 1.0, self.settings.prompt_weight) * (wanted != PAD_ID)
@@ -231,11 +298,19 @@ def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     model = torch.nn.Module.to(trained.model, "cpu", torch.bfloat16)
     model.generation_config = GenerationConfig(
-        eos_token_id=model.config.eos_token_id, pad_token_id=model.config.pad_token_id, do_sample=True, temperature=1.0, max_new_tokens=512
+        eos_token_id=model.config.eos_token_id,
+        pad_token_id=model.config.pad_token_id,
+        do_sample=True,
+        temperature=1.0,
+        max_new_tokens=512,
     )
     model.save_pretrained(folder)
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=trained.tokenizer, eos_token=END, pad_token=PAD, model_max_length=2048, clean_up_tokenization_spaces=False
+        tokenizer_object=trained.tokenizer,
+        eos_token=END,
+        pad_token=PAD,
+        model_max_length=2048,
+        clean_up_tokenization_spaces=False,
     )
     tokenizer.chat_template = _CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)

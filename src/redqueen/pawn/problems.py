@@ -1,4 +1,5 @@
-"""Random programs as drafts of problems, for archives and for fixed problems. None is of a held-out suite."""
+"""Random programs as drafts of problems, for archives and for fixed problems. None is of a held-out
+suite."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -11,7 +12,9 @@ from redqueen.tasks import Draft
 _excluded = cache(excluded_keys)
 
 
-def random_drafts(draw: Random, count: int, tiers: Sequence[int], kinds: Sequence[str]) -> list[tuple[str, Draft]]:
+def random_drafts(
+    draw: Random, count: int, tiers: Sequence[int], kinds: Sequence[str]
+) -> list[tuple[str, Draft]]:
     """So many, the kinds in turn, each of a random tier."""
     found: list[tuple[str, Draft]] = []
     while len(found) < count:

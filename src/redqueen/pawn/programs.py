@@ -1,4 +1,5 @@
-"""Random programs fit to be problems: a function `f` by the grammar, ten inputs, their outputs, and a trace of each run."""
+"""Random programs fit to be problems: a function `f` by the grammar, ten inputs, their outputs, and
+a trace of each run."""
 
 import re
 from dataclasses import dataclass
@@ -44,7 +45,9 @@ def _draw(draw: Random, tier: int) -> Program:
     body = writer.body()
     _, uses = needed(body)
     arguments = [name for name in writer.arguments if name in uses]
-    given = [", ".join([repr(values[name]) for name in arguments]) for values in writer.inputs]  # inputs are drawn in canonical order
+    given = [
+        ", ".join([repr(values[name]) for name in arguments]) for values in writer.inputs
+    ]  # inputs are drawn in canonical order
     if not arguments or len(set(given)) < INPUTS:
         raise NoWay
     runs = dict(zip(given, writer.finished(), strict=True))
@@ -67,7 +70,8 @@ _TOKEN = re.compile(r"'[^']*'|[A-Za-z_]\w*")
 
 
 def program_key(text: str) -> str:
-    """The text with its variables renamed in order of appearance: equal for programs whose canonical forms are equal.
+    """The text with its variables renamed in order of appearance: equal for programs whose
+    canonical forms are equal.
 
     Cheaper than parsing, and enough for texts by this grammar, whose layout and names are fixed.
     """

@@ -1,12 +1,25 @@
-"""A function run while it is being written: its variables for each of its inputs, up to the last statement.
+"""A function run while it is being written: its variables for each of its inputs, up to the last
+statement.
 
-Functions by our own grammar are run here, in this process, by the actions of their parts; what a model writes never is. A statement is
-taken when it runs on every input, all of it is reached for some input, every change changes something, and nothing grows too large.
+Functions by our own grammar are run here, in this process, by the actions of their parts; what a
+model writes never is. A statement is taken when it runs on every input, all of it is reached for
+some input, every change changes something, and nothing grows too large.
 """
 
 from collections.abc import Sequence
 
-from redqueen.pawn.tree import Action, Branch, Jump, Line, Loop, NoWay, Return, Statement, Variables, walk
+from redqueen.pawn.tree import (
+    Action,
+    Branch,
+    Jump,
+    Line,
+    Loop,
+    NoWay,
+    Return,
+    Statement,
+    Variables,
+    walk,
+)
 from redqueen.sandbox.literals import canonical
 
 _LONGEST_VALUE = 40
@@ -27,7 +40,9 @@ class Run:
         self.output = output
 
 
-def run_further(runs: Sequence[Run], statements: Sequence[Statement], most_steps: int, proven: bool = False) -> list[Run]:
+def run_further(
+    runs: Sequence[Run], statements: Sequence[Statement], most_steps: int, proven: bool = False
+) -> list[Run]:
     """The same runs after these statements too; raises NoWay where the statements are not fit.
 
     `proven`: that every step changes something is known already, by other inputs.
@@ -47,15 +62,22 @@ def run_further(runs: Sequence[Run], statements: Sequence[Statement], most_steps
 
 
 def _returned(runs: Sequence[Run], value: Action) -> list[Run]:
-    """The runs after a return alone, which sets nothing: nothing is copied, and there is no step to watch."""
-    return [run if run.output is not None else Run(run.variables, run.trace, bounded(value(run.variables))) for run in runs]
+    """The runs after a return alone, which sets nothing: nothing is copied, and there is no step to
+    watch."""
+    return [
+        run
+        if run.output is not None
+        else Run(run.variables, run.trace, bounded(value(run.variables)))
+        for run in runs
+    ]
 
 
 class _Observer:
     def __init__(self, statements: Sequence[Statement], most_steps: int) -> None:
         self.statements, self.most_steps = statements, most_steps
         self.waiting: set[int] = set()
-        """Ids of the steps that were not yet reached, or have not yet changed anything: lines, jumps, returns, names that a loop sets."""
+        """Ids of the steps that were not yet reached, or have not yet changed anything: lines,
+        jumps, returns, names that a loop sets."""
         self.changed: list[str] = []
         """Variables whose values may be changed in place: no others are copied."""
         for part in walk(statements):
@@ -86,7 +108,9 @@ class _Observer:
                 statement.run(variables)
                 self.note(statement, statement.target, variables[statement.target])
             elif type(statement) is Branch:
-                left = self.go(statement.body if statement.test.value(variables) else statement.orelse)
+                left = self.go(
+                    statement.body if statement.test.value(variables) else statement.orelse
+                )
                 if left:
                     return left
             elif type(statement) is Loop:

@@ -1,6 +1,8 @@
-"""Pawn's tokenizer: byte-level BPE over a small vocabulary. The words of the grammar are whole, digits and letters of texts single.
+"""Pawn's tokenizer: byte-level BPE over a small vocabulary. The words of the grammar are whole,
+digits and letters of texts single.
 
-Single digits and letters let a small model calculate and spell; whole words keep its sequences short. Any other text is bytes.
+Single digits and letters let a small model calculate and spell; whole words keep its sequences
+short. Any other text is bytes.
 """
 
 import re
@@ -14,14 +16,19 @@ PAD, END = "<pad>", ">>end"
 PAD_ID, END_ID = 0, 1
 VOCABULARY = 768
 """Room for tokens; the grammar's words, all bytes and the marks take a little less."""
-MARKS = tuple(f">>{word}" for word in "teacher student program input output message think new answer".split())
+MARKS = tuple(
+    f">>{word}" for word in "teacher student program input output message think new answer".split()
+)
 _KEYWORDS = "def return if else for in while break continue and or not True False None range enumerate items code_o code_i code_f both shrink"
 
 
 def train_tokenizer(documents: Iterable[str]) -> Tokenizer:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(_pattern()), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [
+            pre_tokenizers.Split(Regex(_pattern()), "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
     )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
@@ -37,12 +44,22 @@ def train_tokenizer(documents: Iterable[str]) -> Tokenizer:
 
 
 def _pattern() -> str:
-    """What may become one token: a line break with its indentation, a word of the grammar, an operator with its spaces; else a character."""
-    words = "|".join(sorted((word for word in _words() if len(word) > 1), key=lambda word: (-len(word), word)))
+    """What may become one token: a line break with its indentation, a word of the grammar, an
+    operator with its spaces; else a character."""
+    words = "|".join(
+        sorted((word for word in _words() if len(word) > 1), key=lambda word: (-len(word), word))
+    )
     return rf"\n *|, | (?:[-+*/%=<>!]+) | ?(?<![A-Za-z0-9_'])(?:{words})(?![A-Za-z0-9_'])|[\s\S]"
 
 
 def _words() -> set[str]:
-    templates = [template for table in (EXPRESSIONS, CHANGES) for rows in table.values() for template in rows]
+    templates = [
+        template for table in (EXPRESSIONS, CHANGES) for rows in table.values() for template in rows
+    ]
     texts = [part for template in templates for kind, part in template.parts if kind == "text"]
-    return {*_KEYWORDS.split(), *NAMES, *(template.word for template in templates), *re.findall(r"[A-Za-z_]+", " ".join(texts))}
+    return {
+        *_KEYWORDS.split(),
+        *NAMES,
+        *(template.word for template in templates),
+        *re.findall(r"[A-Za-z_]+", " ".join(texts)),
+    }

@@ -1,11 +1,13 @@
-"""A function as a tree of statements: how it is written down, how it is run, what of it is needed, and what it does in words."""
+"""A function as a tree of statements: how it is written down, how it is run, what of it is needed,
+and what it does in words."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 Variables = dict[str, Any]
 Action = Callable[[Variables], Any]
-"""What a piece of a function does, given the variables: an expression has a value, a statement sets a variable."""
+"""What a piece of a function does, given the variables: an expression has a value, a statement sets
+a variable."""
 
 
 class NoWay(Exception):
@@ -88,14 +90,19 @@ def words(body: Sequence[Statement]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tuple[list[Statement], frozenset[str]]:
-    """The statements that what comes after needs, and the variables that these need themselves. Goes backwards."""
+def needed(
+    body: Sequence[Statement], after: frozenset[str] = frozenset()
+) -> tuple[list[Statement], frozenset[str]]:
+    """The statements that what comes after needs, and the variables that these need themselves.
+    Goes backwards."""
     kept: list[Statement] = []
     for statement in reversed(body):
         if type(statement) is Line:
             if statement.target in after:
                 kept.append(statement)
-                after = statement.uses | (after if statement.changes else after - {statement.target})
+                after = statement.uses | (
+                    after if statement.changes else after - {statement.target}
+                )
         elif type(statement) is Return:
             kept.append(statement)
             after = after | statement.value.uses
@@ -110,9 +117,20 @@ def needed(body: Sequence[Statement], after: frozenset[str] = frozenset()) -> tu
         elif type(statement) is Loop:
             turn = after | statement.uses
             _, before = needed(statement.body, turn)
-            inside, before = needed(statement.body, turn | before)  # a second round: what the next turn needs
+            inside, before = needed(
+                statement.body, turn | before
+            )  # a second round: what the next turn needs
             if any(type(part) is Line and part.target in after for part in walk(inside)):
-                kept.append(Loop(statement.head, statement.turns, statement.uses, statement.words, statement.targets, inside))
+                kept.append(
+                    Loop(
+                        statement.head,
+                        statement.turns,
+                        statement.uses,
+                        statement.words,
+                        statement.targets,
+                        inside,
+                    )
+                )
                 after = (turn | before) - frozenset(statement.targets)
         else:
             kept.append(statement)

@@ -1,7 +1,8 @@
 """Writes random functions by the grammar: typed, seeded, ended by construction.
 
-A function is written forwards, statement by statement, each drawing on the variables there are, and run as it is written, so that a
-statement that is not fit is replaced at once and not found out at the end. What the returned value does not need is dropped later.
+A function is written forwards, statement by statement, each drawing on the variables there are, and
+run as it is written, so that a statement that is not fit is replaced at once and not found out at
+the end. What the returned value does not need is dropped later.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -29,7 +30,20 @@ from redqueen.pawn.grammar import (
     Template,
 )
 from redqueen.pawn.runs import Run, run_further
-from redqueen.pawn.tree import Action, Branch, Expr, Jump, Line, Loop, NoWay, Return, Statement, Variables, needed, walk
+from redqueen.pawn.tree import (
+    Action,
+    Branch,
+    Expr,
+    Jump,
+    Line,
+    Loop,
+    NoWay,
+    Return,
+    Statement,
+    Variables,
+    needed,
+    walk,
+)
 
 T = TypeVar("T")
 
@@ -47,7 +61,8 @@ _SCOUTS = 5
 
 @cache
 def _usable(changes: bool, kind: str, tier: int, types: frozenset[str]) -> tuple[Template, ...]:
-    """The templates for this tier that can be filled from variables of these types; ints, texts and tests can be made of nothing."""
+    """The templates for this tier that can be filled from variables of these types; ints, texts and
+    tests can be made of nothing."""
     return tuple(
         template
         for template in (CHANGES if changes else EXPRESSIONS)[kind]
@@ -102,7 +117,9 @@ class Writer:
         self.arguments = list(self.scope)
         self.raw = set(self.scope)
         """Arguments as they came in: to return one alone would be no work."""
-        self.inputs = [{name: self.value(kind) for name, kind in self.scope.items()} for _ in range(inputs)]
+        self.inputs = [
+            {name: self.value(kind) for name, kind in self.scope.items()} for _ in range(inputs)
+        ]
         self.runs = [Run(values, []) for values in self.inputs[:_SCOUTS]]
 
     def body(self) -> list[Statement]:
@@ -125,7 +142,8 @@ class Writer:
         return [ending]
 
     def finished(self) -> list[Run]:
-        """The runs of what is kept, on every input; those that there are hold good where nothing was dropped."""
+        """The runs of what is kept, on every input; those that there are hold good where nothing
+        was dropped."""
         most_steps = self.tier.trace[1]
         if not self.whole:
             return run_further([Run(values, []) for values in self.inputs], self.kept, most_steps)
@@ -134,7 +152,12 @@ class Writer:
 
     def fit(self, write: Callable[[], list[Statement]]) -> list[Statement]:
         """What is written, once it is fit; draws that led nowhere leave no mark."""
-        scope, fresh, taken, blocks = self.scope.copy(), self.fresh.copy(), self.taken.copy(), self.blocks
+        scope, fresh, taken, blocks = (
+            self.scope.copy(),
+            self.fresh.copy(),
+            self.taken.copy(),
+            self.blocks,
+        )
         for _ in range(_RETRIES):
             try:
                 statements = write()
@@ -142,14 +165,21 @@ class Writer:
                 if not self.tells_apart(statements[-1], runs):
                     raise NoWay
             except NoWay:
-                self.scope, self.fresh, self.taken, self.blocks, self.fixed = scope.copy(), fresh.copy(), taken.copy(), blocks, set()
+                self.scope, self.fresh, self.taken, self.blocks, self.fixed = (
+                    scope.copy(),
+                    fresh.copy(),
+                    taken.copy(),
+                    blocks,
+                    set(),
+                )
             else:
                 self.runs = runs
                 return statements
         raise NoWay
 
     def tells_apart(self, last: Statement, runs: Sequence[Run]) -> bool:
-        """Whether the inputs still matter after this statement: a returned value varies, a variable is not the same everywhere."""
+        """Whether the inputs still matter after this statement: a returned value varies, a variable
+        is not the same everywhere."""
         if isinstance(last, Return):
             return varied([run.output for run in runs])
         going_on = [run for run in runs if run.output is None]
@@ -157,7 +187,11 @@ class Writer:
             return False
         first, *others = going_on
         targets = [part.target for part in walk([last]) if type(part) is Line]
-        return not targets or any(repr(run.variables.get(name)) != repr(first.variables.get(name)) for name in targets for run in others)
+        return not targets or any(
+            repr(run.variables.get(name)) != repr(first.variables.get(name))
+            for name in targets
+            for run in others
+        )
 
     def value(self, kind: str) -> object:
         """An input of this type."""
@@ -173,11 +207,16 @@ class Writer:
         if kind == PAIR:
             return (self.between(0, largest), self.between(0, largest))
         assert kind == COUNTS
-        keys = sorted({self.pick(LETTERS) for _ in range(self.between(1, 3))})  # in the order in which it will be written down
+        keys = sorted(
+            {self.pick(LETTERS) for _ in range(self.between(1, 3))}
+        )  # in the order in which it will be written down
         return {key: self.between(0, 9) for key in keys}
 
     def ints(self, low: int, high: int) -> list[int]:
-        random, count = self.random, self.tier.largest // 2 + 1  # as `between` draws, without a call for each
+        random, count = (
+            self.random,
+            self.tier.largest // 2 + 1,
+        )  # as `between` draws, without a call for each
         return [int(random() * count) for _ in range(self.between(low, high))]
 
     def letters(self, low: int, high: int) -> str:
@@ -202,7 +241,9 @@ class Writer:
         if not value.words or not value.uses:
             raise NoWay
         name = self.name(kind, LOCAL_NAMES)
-        return Line(name, f"{name} = {value.text}", _setting(name, value.value), value.uses, value.words)
+        return Line(
+            name, f"{name} = {value.text}", _setting(name, value.value), value.uses, value.words
+        )
 
     def change(self, name: str) -> Line:
         kind = self.scope[name]
@@ -252,15 +293,22 @@ class Writer:
         before, accumulators = self.accumulators(nesting)
         head, targets, over = self.iteration()
         body = self.loop_body(targets, over.uses, accumulators, room - 1 - len(before), nesting)
-        return [*before, Loop(head, over.value, over.uses, ("for", *over.words), tuple(targets), body)]
+        return [
+            *before,
+            Loop(head, over.value, over.uses, ("for", *over.words), tuple(targets), body),
+        ]
 
     def while_loop(self, room: int, nesting: int) -> list[Statement]:
-        counters = [name for name, kind in self.scope.items() if kind == INT and name not in self.fixed]
+        counters = [
+            name for name, kind in self.scope.items() if kind == INT and name not in self.fixed
+        ]
         if not counters:
             raise NoWay
         counter = self.pick(counters)
         before, accumulators = self.accumulators(nesting)
-        body = self.loop_body({}, frozenset([counter]), accumulators, room - 2 - len(before), nesting)
+        body = self.loop_body(
+            {}, frozenset([counter]), accumulators, room - 2 - len(before), nesting
+        )
         body.append(self.shrink(counter))
         least = self.between(0, 5)
 
@@ -268,42 +316,80 @@ class Writer:
             while variables[counter] > least:
                 yield ()
 
-        return [*before, Loop(f"while {counter} > {least}:", turns, frozenset([counter]), ("while",), (), body)]
+        return [
+            *before,
+            Loop(f"while {counter} > {least}:", turns, frozenset([counter]), ("while",), (), body),
+        ]
 
     def shrink(self, counter: str) -> Line:
         """The line that brings a while loop to its end."""
         sign, by = ("//", self.between(2, 3)) if self.chance(0.5) else ("-", self.between(3, 9))
-        smaller = _then(itemgetter(counter), lambda value: value // by if sign == "//" else value - by)
-        return Line(counter, f"{counter} {sign}= {by}", _setting(counter, smaller), _NONE, ("shrink",), changes=True)
+        smaller = _then(
+            itemgetter(counter), lambda value: value // by if sign == "//" else value - by
+        )
+        return Line(
+            counter,
+            f"{counter} {sign}= {by}",
+            _setting(counter, smaller),
+            _NONE,
+            ("shrink",),
+            changes=True,
+        )
 
     def accumulators(self, nesting: int) -> tuple[list[Statement], list[str]]:
         """The variables that a loop builds up: new and empty ones, or ones that are there."""
-        there = [name for name, kind in self.scope.items() if kind in _EMPTY and name not in self.fixed]
+        there = [
+            name for name, kind in self.scope.items() if kind in _EMPTY and name not in self.fixed
+        ]
         if there and self.chance(0.8 if nesting else 0.3):
             return [], [self.pick(there)]
         kind = self.pick(_ACCUMULATORS)
         name = self.name(kind, LOCAL_NAMES)
         empty = _EMPTY[kind]
-        return [Line(name, f"{name} = {empty()!r}", _setting(name, lambda variables: empty()), _NONE, ())], [name]
+        return [
+            Line(
+                name, f"{name} = {empty()!r}", _setting(name, lambda variables: empty()), _NONE, ()
+            )
+        ], [name]
 
     def iteration(self) -> tuple[str, dict[str, str], Expr]:
-        """The head of a for loop, the variables it sets with their types, and what it goes over: its value has a tuple for each turn."""
+        """The head of a for loop, the variables it sets with their types, and what it goes over:
+        its value has a tuple for each turn."""
         choice = self.random()
         if choice < 0.2:
             name = self.name(INT, LOOP_NAMES, scoped=False)
             if self.chance(0.5) and (length := self.variable(INTS) or self.variable(STR)):
-                turns = Expr("", _then(length.value, lambda value: zip(range(len(value)))), length.uses, ("range", "len"))
+                turns = Expr(
+                    "",
+                    _then(length.value, lambda value: zip(range(len(value)))),
+                    length.uses,
+                    ("range", "len"),
+                )
                 return f"for {name} in range(len({length.text})):", {name: INT}, turns
             count = self.between(2, 4)
-            return f"for {name} in range({count}):", {name: INT}, Expr("", lambda variables: zip(range(count)), _NONE, ("range",))
-        kind = self.pick([kind for kind in (INTS, INTS, STR, STRS, COUNTS) if kind in self.scope.values()] or [None])
+            return (
+                f"for {name} in range({count}):",
+                {name: INT},
+                Expr("", lambda variables: zip(range(count)), _NONE, ("range",)),
+            )
+        kind = self.pick(
+            [kind for kind in (INTS, INTS, STR, STRS, COUNTS) if kind in self.scope.values()]
+            or [None]
+        )
         if kind is None:
             raise NoWay
-        over = self.expr(kind, 1) if kind != COUNTS and self.number >= 5 and self.chance(0.2) else self.variable(kind)
+        over = (
+            self.expr(kind, 1)
+            if kind != COUNTS and self.number >= 5 and self.chance(0.2)
+            else self.variable(kind)
+        )
         if over is None or not over.uses or not over.simple:
             raise NoWay
         if kind == COUNTS:
-            key, value = self.name(STR, LOOP_NAMES, scoped=False), self.name(INT, LOOP_NAMES, scoped=False)
+            key, value = (
+                self.name(STR, LOOP_NAMES, scoped=False),
+                self.name(INT, LOOP_NAMES, scoped=False),
+            )
             turns = Expr("", _then(over.value, dict.items), over.uses, (*over.words, "items"))
             return f"for {key}, {value} in {over.text}.items():", {key: STR, value: INT}, turns
         item_kind = INT if kind == INTS else STR
@@ -311,18 +397,38 @@ class Writer:
         if self.number >= 4 and self.chance(0.2):
             index = self.name(INT, LOOP_NAMES, scoped=False)
             turns = Expr("", _then(over.value, enumerate), over.uses, (*over.words, "enumerate"))
-            return f"for {index}, {item} in enumerate({over.text}):", {index: INT, item: item_kind}, turns
-        return f"for {item} in {over.text}:", {item: item_kind}, Expr("", _then(over.value, zip), over.uses, over.words)
+            return (
+                f"for {index}, {item} in enumerate({over.text}):",
+                {index: INT, item: item_kind},
+                turns,
+            )
+        return (
+            f"for {item} in {over.text}:",
+            {item: item_kind},
+            Expr("", _then(over.value, zip), over.uses, over.words),
+        )
 
-    def loop_body(self, targets: dict[str, str], over: frozenset[str], accumulators: list[str], room: int, nesting: int) -> list[Statement]:
+    def loop_body(
+        self,
+        targets: dict[str, str],
+        over: frozenset[str],
+        accumulators: list[str],
+        room: int,
+        nesting: int,
+    ) -> list[Statement]:
         scope, fixed = dict(self.scope), set(self.fixed)
         self.scope.update(targets)
         self.fixed |= set(targets) | over
         self.fresh = [name for name in self.fresh if name not in accumulators] + list(targets) * 2
         body: list[Statement] = []
         if self.number >= 5 and room >= 3 and self.chance(0.15):
-            # no `continue` in a while loop: it would pass over the line that brings the loop to its end
-            body.append(Branch(self.test(), [Jump(self.pick(("break", "continue")) if targets else "break")]))
+            # no `continue` in a while loop: it would pass over the line that brings the loop to its
+            # end
+            body.append(
+                Branch(
+                    self.test(), [Jump(self.pick(("break", "continue")) if targets else "break")]
+                )
+            )
         if self.blocks > 0 and room >= 3 and nesting + 1 < self.tier.nesting and self.chance(0.4):
             self.blocks -= 1
             body += self.for_loop(room - 1, nesting + 1)
@@ -356,7 +462,10 @@ class Writer:
         if made and self.chance(0.3):
             return Return(_variable(self.pick(made)))
         kind = self.scope[self.pick(made or self.fresh or list(self.scope))]
-        value = self.expr(kind if self.chance(0.5) else self.pick(TYPES), 2 if self.number == 1 and self.chance(0.4) else 1)
+        value = self.expr(
+            kind if self.chance(0.5) else self.pick(TYPES),
+            2 if self.number == 1 and self.chance(0.4) else 1,
+        )
         if not value.uses:
             raise NoWay
         return Return(value)
@@ -412,7 +521,11 @@ class Writer:
     def variable(self, kind: str) -> Expr | None:
         """A variable of this type, rather one that nothing has used yet."""
         fresh = [name for name in self.fresh if self.scope.get(name) == kind]
-        found = fresh if fresh and self.chance(0.85) else [name for name, type_ in self.scope.items() if type_ == kind]
+        found = (
+            fresh
+            if fresh and self.chance(0.85)
+            else [name for name, type_ in self.scope.items() if type_ == kind]
+        )
         if not found:
             return None
         name = self.pick(found)

@@ -1,4 +1,5 @@
-"""Runs and worlds as arms of a comparison: those with equal settings are one arm, and its seeds are what is replicated."""
+"""Runs and worlds as arms of a comparison: those with equal settings are one arm, and its seeds are
+what is replicated."""
 
 import json
 from collections.abc import Sequence
@@ -7,8 +8,15 @@ from typing import Any
 
 from redqueen.errors import ConfigError
 from redqueen.report.compute import Spent, spent
-from redqueen.report.scores import CROSSPLAY, accuracy, base_answers, mean_answers, paired, student_answers
-from redqueen.report.side import Side
+from redqueen.report.run_view import Side
+from redqueen.report.scores import (
+    CROSSPLAY,
+    accuracy,
+    base_answers,
+    mean_answers,
+    paired,
+    student_answers,
+)
 
 _ASIDE = (
     "seed",
@@ -24,7 +32,8 @@ _ASIDE = (
 )
 """Settings that do not make another arm."""
 _MOST_TOLD, _LONGEST_NAME = 2, 60
-"""An arm is named by the settings in which it differs, where these are few; else by the folder of its first run."""
+"""An arm is named by the settings in which it differs, where these are few; else by the folder of
+its first run."""
 METRICS = {
     "solve/pass_rate": "solve rate", "verify/valid_frac": "valid proposals", "complexity/ast_depth": "depth of programs",
     "complexity/cyclomatic": "branches", "complexity/loc": "lines", "complexity/variables": "variables",
@@ -47,9 +56,18 @@ class Replica:
 
 
 def replicas(labelled: Sequence[tuple[str | None, Side]]) -> list[Replica]:
-    """Sides with their arms: as labelled, as a study named them, or by the settings in which they differ."""
+    """Sides with their arms: as labelled, as a study named them, or by the settings in which they
+    differ."""
     names = _names([side for label, side in labelled if label is None and side.arm == "run"])
-    found = [Replica(label or (side.arm if side.arm != "run" else names[id(side)]), side.seed, side, spent(side)) for label, side in labelled]
+    found = [
+        Replica(
+            label or (side.arm if side.arm != "run" else names[id(side)]),
+            side.seed,
+            side,
+            spent(side),
+        )
+        for label, side in labelled
+    ]
     seen: dict[tuple[str, int], Side] = {}
     for one in found:
         if (one.arm, one.seed) in seen:
@@ -69,7 +87,11 @@ def _names(found: Sequence[Side]) -> dict[int, str]:
     groups: dict[str, str] = {}
     for side in found:
         told = ", ".join(f"{name}={settings[id(side)].get(name, 'none')}" for name in differing)
-        short = told if len(differing) <= _MOST_TOLD and len(told) <= _LONGEST_NAME else side.folder.resolve().name
+        short = (
+            told
+            if len(differing) <= _MOST_TOLD and len(told) <= _LONGEST_NAME
+            else side.folder.resolve().name
+        )
         names[id(side)] = groups.setdefault(told, short or "run")
     return names
 

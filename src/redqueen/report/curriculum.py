@@ -1,4 +1,5 @@
-"""What teachers asked: how hard it was, what was rejected, how much of it was new, and whether it comes from a few templates."""
+"""What teachers asked: how hard it was, what was rejected, how much of it was new, and whether it
+comes from a few templates."""
 
 import keyword
 import re
@@ -6,7 +7,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.report.side import Side, Windows, rounded
+from redqueen.report.run_view import Side, Windows, rounded
 
 DIFFICULTIES = ("unsolved", "hard", "middling", "easy", "trivial")
 """No attempt right, up to a third, up to two thirds, more, all."""
@@ -47,7 +48,9 @@ def tallies(side: Side) -> list[Tally]:
         WHERE p.world = :world GROUP BY w, p.teacher, m.student, p.kind, outcome, valid"""
     return [
         Tally(w, teacher, student, kind, outcome, bool(valid), count, solved, reward, cut)
-        for w, teacher, student, kind, outcome, valid, count, solved, reward, cut in side.rows(query)
+        for w, teacher, student, kind, outcome, valid, count, solved, reward, cut in side.rows(
+            query
+        )
     ]
 
 
@@ -58,7 +61,8 @@ def difficulty(side: Side, found: list[Tally]) -> dict[str, list[float | None]]:
 
 
 def rejections(side: Side, found: list[Tally]) -> dict[str, Any]:
-    """The share of proposals rejected for each reason, window by window; in all; and for each teacher's place."""
+    """The share of proposals rejected for each reason, window by window; in all; and for each
+    teacher's place."""
     counts = _by_window(side, [one if not one.valid else _accepted(one) for one in found])
     totals: Counter[str] = Counter()
     for each in counts:
@@ -66,7 +70,9 @@ def rejections(side: Side, found: list[Tally]) -> dict[str, Any]:
     reasons = [reason for reason, _ in totals.most_common() if reason != "accepted"]
     places: dict[str, Counter[str]] = defaultdict(Counter)
     for one in found:
-        places[side.places.get(one.teacher, one.teacher)]["accepted" if one.valid else one.outcome] += one.count
+        places[side.places.get(one.teacher, one.teacher)][
+            "accepted" if one.valid else one.outcome
+        ] += one.count
     return {
         "proposals": sum(totals.values()),
         "totals": {reason: totals[reason] for reason in [*reasons, "accepted"]},
@@ -76,7 +82,18 @@ def rejections(side: Side, found: list[Tally]) -> dict[str, Any]:
 
 
 def _accepted(one: Tally) -> Tally:
-    return Tally(one.window, one.teacher, one.student, one.kind, "accepted", True, one.count, one.solved, one.reward, one.cut)
+    return Tally(
+        one.window,
+        one.teacher,
+        one.student,
+        one.kind,
+        "accepted",
+        True,
+        one.count,
+        one.solved,
+        one.reward,
+        one.cut,
+    )
 
 
 def _by_window(side: Side, found: list[Tally]) -> list[Counter[str]]:
@@ -87,11 +104,15 @@ def _by_window(side: Side, found: list[Tally]) -> list[Counter[str]]:
 
 
 def _shares(counts: list[Counter[str]], names: Any) -> dict[str, list[float | None]]:
-    return {name: [rounded(each[name] / each.total(), 4) if each.total() else None for each in counts] for name in names}
+    return {
+        name: [rounded(each[name] / each.total(), 4) if each.total() else None for each in counts]
+        for name in names
+    }
 
 
 def novelty(side: Side) -> dict[str, Any]:
-    """For each window, the share of invented problems whose program, or whose behaviour, had been there before in this world.
+    """For each window, the share of invented problems whose program, or whose behaviour, had been
+    there before in this world.
 
     Induction (code_f) takes its programs from the archive, so it is left out.
     """
@@ -106,18 +127,27 @@ def novelty(side: Side) -> dict[str, Any]:
             if row[name] in known:
                 again[name][row["w"]] += 1
             known.add(row[name])
-    shares = {name: [rounded(found[w] / count[w], 4) if count[w] else None for w in range(side.windows.count)] for name, found in again.items()}
+    shares = {
+        name: [
+            rounded(found[w] / count[w], 4) if count[w] else None for w in range(side.windows.count)
+        ]
+        for name, found in again.items()
+    }
     total = count.total()
     return {
         "problems": total,
         "different": {name: len(known) for name, known in seen.items()},
-        "again": {name: rounded(found.total() / total, 4) if total else None for name, found in again.items()},
+        "again": {
+            name: rounded(found.total() / total, 4) if total else None
+            for name, found in again.items()
+        },
         "lines": shares,
     }
 
 
 def template(program: str) -> str:
-    """What is left of a program without its names, numbers, texts and spaces. Nothing is parsed: it may be hostile."""
+    """What is left of a program without its names, numbers, texts and spaces. Nothing is parsed: it
+    may be hostile."""
     return _WORD.sub(_blank, program[:_LONGEST])
 
 
@@ -135,14 +165,19 @@ def _blank(match: re.Match[str]) -> str:
 def templates(side: Side) -> dict[str, Any]:
     """How often two programs have one template: of one teacher, and of two teachers.
 
-    It is the chance for two programs drawn from the same window, which does not depend on how many there are; its inverse can be read as
-    the number of templates in use.
+    It is the chance for two programs drawn from the same window, which does not depend on how many
+    there are; its inverse can be read as the number of templates in use.
     """
-    (total,) = side.row("SELECT count(*) FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0")
+    (total,) = side.row(
+        "SELECT count(*) FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0"
+    )
     every = max(1, -(-total // MOST_PROGRAMS))
     windows = Windows(side.last, TEMPLATE_WINDOWS)
     authors = dict(
-        side.connection.execute("SELECT problem, teacher FROM proposals WHERE world = ? AND problem IS NOT NULL", (side.world,)).fetchall()
+        side.connection.execute(
+            "SELECT problem, teacher FROM proposals WHERE world = ? AND problem IS NOT NULL",
+            (side.world,),
+        ).fetchall()
     )
     counts: list[dict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(windows.count)]
     common: Counter[str] = Counter()
@@ -162,12 +197,16 @@ def templates(side: Side) -> dict[str, Any]:
         "ends": windows.ends,
         "within": [rounded(_within(each), 4) for each in counts],
         "between": [rounded(_between(each), 4) for each in counts],
-        "commonest": [{"share": rounded(count / looked, 4), "program": example[shape]} for shape, count in common.most_common(5)],
+        "commonest": [
+            {"share": rounded(count / looked, 4), "program": example[shape]}
+            for shape, count in common.most_common(5)
+        ],
     }
 
 
 def _within(places: dict[str, Counter[str]]) -> float | None:
-    """The chance that two programs of one teacher have one template, over teachers with two programs or more."""
+    """The chance that two programs of one teacher have one template, over teachers with two
+    programs or more."""
     chances = []
     for shapes in places.values():
         n = shapes.total()

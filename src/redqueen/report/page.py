@@ -1,7 +1,9 @@
-"""The report as one HTML file that needs nothing else: style, script and data inside, opened from the disk.
+"""The report as one HTML file that needs nothing else: style, script and data inside, opened from
+the disk.
 
-What models wrote is data and stays data: it is JSON in which no `<` is left, so that it cannot end its own element; the script makes text
-nodes of it, never markup; and the page's policy runs no script but ours, by its hash, and loads nothing from anywhere.
+What models wrote is data and stays data: it is JSON in which no `<` is left, so that it cannot end
+its own element; the script makes text nodes of it, never markup; and the page's policy runs no
+script but ours, by its hash, and loads nothing from anywhere.
 """
 
 import base64
@@ -35,7 +37,7 @@ _PAGE = """<!doctype html>
 <script>{script}</script>
 </body>
 </html>
-"""  # noqa: E501
+"""
 
 
 def report_page(folders: Sequence[Path]) -> str:
@@ -62,7 +64,8 @@ def page(data: dict[str, Any], live: bool = False, scripts: Sequence[str] = _REP
 
 
 def as_json(data: Any) -> str:
-    """JSON that may stand inside a script element: no character of it can end the element, or a line of script."""
+    """JSON that may stand inside a script element: no character of it can end the element, or a
+    line of script."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

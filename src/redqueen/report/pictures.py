@@ -15,7 +15,9 @@ def photograph(page: Path, folder: Path, dark: bool = False) -> list[Path]:
         browser.size(_WIDTH, 900, dark, sharpness=2.0)
         browser.open(page.resolve().as_uri())
         browser.wait_for("document.querySelector('#problems') !== null")
-        for name in browser.ask("[...document.querySelectorAll('figure')].map(figure => figure.id)"):
+        for name in browser.ask(
+            "[...document.querySelectorAll('figure')].map(figure => figure.id)"
+        ):
             path = folder / f"{name.removeprefix('figure-')}.png"
             browser.photograph(path, f"#{name}")
             made.append(path)

@@ -1,12 +1,14 @@
-"""Problems to look at one by one: some of the run's proposals, spread evenly over it, each with what came of it.
+"""Problems to look at one by one: some of the run's proposals, spread evenly over it, each with
+what came of it.
 
-A page cannot hold a million attempts. How many fit is a matter of characters, and the page says how many there are in all.
+A page cannot hold a million attempts. How many fit is a matter of characters, and the page says how
+many there are in all.
 """
 
 import json
 from typing import Any
 
-from redqueen.report.side import Side, rounded
+from redqueen.report.run_view import Side, rounded
 
 MOST_CHARS = 9_000_000
 """Of all texts of one side together."""
@@ -20,11 +22,17 @@ def problems(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
     (total,) = side.row("SELECT count(*) FROM proposals WHERE world = :world")
     if not total:
         return {"total": 0, "items": []}
-    keys = side.connection.execute("SELECT step, proposal FROM proposals WHERE world = ? ORDER BY step, proposal", (side.world,)).fetchall()
+    keys = side.connection.execute(
+        "SELECT step, proposal FROM proposals WHERE world = ? ORDER BY step, proposal",
+        (side.world,),
+    ).fetchall()
     probe = [proposal(side, *keys[number]) for number in _evenly(total, _LOOKED_AT)]
     each = max(1, sum(len(json.dumps(one)) for one in probe) // len(probe))
     wanted = max(1, min(MOST_PROPOSALS, most_chars // each))
-    return {"total": total, "items": [proposal(side, *keys[number]) for number in _evenly(total, wanted)]}
+    return {
+        "total": total,
+        "items": [proposal(side, *keys[number]) for number in _evenly(total, wanted)],
+    }
 
 
 def _evenly(total: int, wanted: int) -> list[int]:
@@ -49,12 +57,24 @@ def proposal(side: Side, step: int, number: int) -> dict[str, Any]:
         FROM problems WHERE world = :world AND problem = :problem"""
     posed = side.row(query, problem=found["problem"])
     if posed is not None:
-        found |= {**dict(posed), "inputs": _texts(posed["inputs"]), "outputs": _texts(posed["outputs"]), "program": _cut(posed["program"])}
+        found |= {
+            **dict(posed),
+            "inputs": _texts(posed["inputs"]),
+            "outputs": _texts(posed["outputs"]),
+            "program": _cut(posed["program"]),
+        }
         found["text"] = ""  # the program, the input and the message are all that was in it
     query = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
         WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
     found["attempts"] = [
-        [_cut(row["text"]), row["verdict"], _cut(row["detail"]), rounded(row["reward"], 4), rounded(row["advantage"], 4), row["tokens"]]
+        [
+            _cut(row["text"]),
+            row["verdict"],
+            _cut(row["detail"]),
+            rounded(row["reward"], 4),
+            rounded(row["advantage"], 4),
+            row["tokens"],
+        ]
         for row in side.rows(query, step=step, number=number)
     ]
     return found
@@ -65,4 +85,8 @@ def _texts(stored: str) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}\n... ({len(text) - LONGEST_TEXT:,} more characters are in the ledger)"
+    return (
+        text
+        if len(text) <= LONGEST_TEXT
+        else f"{text[:LONGEST_TEXT]}\n... ({len(text) - LONGEST_TEXT:,} more characters are in the ledger)"
+    )

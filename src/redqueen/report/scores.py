@@ -1,4 +1,5 @@
-"""Held-out and benchmark scores with their intervals, what was gained over the base item by item, and which member is good at what."""
+"""Held-out and benchmark scores with their intervals, what was gained over the base item by item,
+and which member is good at what."""
 
 import math
 from collections import defaultdict
@@ -6,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.intervals import Accuracy
+from redqueen.evaluate.statistics import Accuracy
 from redqueen.report.curriculum import Tally
-from redqueen.report.side import Side, rounded
+from redqueen.report.run_view import Side, rounded
 
 _Z95 = 1.959964
 CROSSPLAY = "crossplay/"
@@ -40,12 +41,15 @@ def accuracy(answers: Mapping[str, float]) -> Estimate:
 
 def mean_estimate(values: Sequence[float]) -> Estimate:
     centre = math.fsum(values) / len(values)
-    spread = math.sqrt(math.fsum((value - centre) ** 2 for value in values) / max(1, len(values) - 1) / len(values))
+    spread = math.sqrt(
+        math.fsum((value - centre) ** 2 for value in values) / max(1, len(values) - 1) / len(values)
+    )
     return Estimate(centre, centre - _Z95 * spread, centre + _Z95 * spread)
 
 
 def paired(answers: Mapping[str, float], base: Mapping[str, float]) -> Estimate | None:
-    """The mean difference over the items that both answered: what both get right or wrong does not widen the interval."""
+    """The mean difference over the items that both answered: what both get right or wrong does not
+    widen the interval."""
     common = sorted(answers.keys() & base.keys())
     return mean_estimate([answers[item] - base[item] for item in common]) if common else None
 
@@ -67,7 +71,11 @@ def answers_of(side: Side, suite: str, step: int) -> Answers:
 
 def student_answers(side: Side, suite: str, step: int) -> Answers:
     """Of those that solve problems: `redqueen eval` asks teachers too."""
-    return {name: found for name, found in answers_of(side, suite, step).items() if name != "base" and name not in side.teachers}
+    return {
+        name: found
+        for name, found in answers_of(side, suite, step).items()
+        if name != "base" and name not in side.teachers
+    }
 
 
 def base_answers(side: Side, suite: str) -> dict[str, float]:
@@ -79,20 +87,37 @@ def base_answers(side: Side, suite: str) -> dict[str, float]:
 
 def suites(side: Side) -> list[dict[str, Any]]:
     """For each suite: scores over steps, and the last measurement subject by subject."""
-    names = [row["suite"] for row in side.rows("SELECT DISTINCT suite FROM evals WHERE world = :world ORDER BY suite")]
+    names = [
+        row["suite"]
+        for row in side.rows("SELECT DISTINCT suite FROM evals WHERE world = :world ORDER BY suite")
+    ]
     return [_suite(side, name) for name in names if not name.startswith(CROSSPLAY)]
 
 
 def crossplay(side: Side) -> dict[str, Any]:
-    """Students of one time on problems of another, where `redqueen crossplay` has measured it: answers and right ones."""
+    """Students of one time on problems of another, where `redqueen crossplay` has measured it:
+    answers and right ones."""
     query = """SELECT step, suite, count(*) AS n, sum(correct) AS right FROM evals WHERE world = :world AND suite LIKE :suites GROUP BY step, suite"""
     rows = side.rows(query, suites=f"{CROSSPLAY}%")
-    cells = sorted((row["step"], int(row["suite"].removeprefix(CROSSPLAY)), row["n"], row["right"]) for row in rows)
-    return {"students": sorted({cell[0] for cell in cells}), "problems": sorted({cell[1] for cell in cells}), "cells": [list(cell) for cell in cells]}
+    cells = sorted(
+        (row["step"], int(row["suite"].removeprefix(CROSSPLAY)), row["n"], row["right"])
+        for row in rows
+    )
+    return {
+        "students": sorted({cell[0] for cell in cells}),
+        "problems": sorted({cell[1] for cell in cells}),
+        "cells": [list(cell) for cell in cells],
+    }
 
 
 def _suite(side: Side, suite: str) -> dict[str, Any]:
-    steps = [row["step"] for row in side.rows("SELECT DISTINCT step FROM evals WHERE world = :world AND suite = :suite ORDER BY step", suite=suite)]
+    steps = [
+        row["step"]
+        for row in side.rows(
+            "SELECT DISTINCT step FROM evals WHERE world = :world AND suite = :suite ORDER BY step",
+            suite=suite,
+        )
+    ]
     base = base_answers(side, suite)
     lines: dict[str, list[Any]] = {"steps": [], "mean": [], "low": [], "high": [], "weakest": []}
     last: Answers = {}
@@ -100,7 +125,10 @@ def _suite(side: Side, suite: str) -> dict[str, Any]:
         students = student_answers(side, suite, step)
         if not students:
             continue
-        last, together = students, mean_estimate(list(mean_answers(list(students.values())).values()))
+        last, together = (
+            students,
+            mean_estimate(list(mean_answers(list(students.values())).values())),
+        )
         lines["steps"].append(step)
         for name, value in zip(("mean", "low", "high"), together.as_json(), strict=True):
             lines[name].append(value)
@@ -119,7 +147,11 @@ def _suite(side: Side, suite: str) -> dict[str, Any]:
 
 def _subject(name: str, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, Any]:
     gained = paired(answers, base) if base else None
-    return {"subject": name, "score": accuracy(answers).as_json(), "gain": gained.as_json() if gained else None}
+    return {
+        "subject": name,
+        "score": accuracy(answers).as_json(),
+        "gain": gained.as_json() if gained else None,
+    }
 
 
 def _tiers(side: Side, suite: str, step: int) -> list[list[Any]]:
@@ -130,14 +162,26 @@ def _tiers(side: Side, suite: str, step: int) -> list[list[Any]]:
 
 
 def agreement(answers: Answers) -> dict[str, Any]:
-    """For each pair of students: on how many items they agree, right or wrong, and Cohen's kappa, which leaves out what chance would give."""
+    """For each pair of students: on how many items they agree, right or wrong, and Cohen's kappa,
+    which leaves out what chance would give."""
     names = sorted(answers)
     pairs = []
     for number, one in enumerate(names):
         for other in names[number + 1 :]:
             common = answers[one].keys() & answers[other].keys()
             if common:
-                pairs.append([one, other, *_agree([(answers[one][item] >= 0.5, answers[other][item] >= 0.5) for item in sorted(common)])])
+                pairs.append(
+                    [
+                        one,
+                        other,
+                        *_agree(
+                            [
+                                (answers[one][item] >= 0.5, answers[other][item] >= 0.5)
+                                for item in sorted(common)
+                            ]
+                        ),
+                    ]
+                )
     return {"subjects": names, "pairs": pairs}
 
 
@@ -150,7 +194,8 @@ def _agree(both: Sequence[tuple[bool, bool]]) -> tuple[float | None, float | Non
 
 
 def by_kind(side: Side, found: list[Tally], role: str) -> dict[str, Any]:
-    """In the last quarter of the run: for each place of a role and each kind, valid problems attempted and the sum of their solve rates."""
+    """In the last quarter of the run: for each place of a role and each kind, valid problems
+    attempted and the sum of their solve rates."""
     since = side.windows.count * 3 // 4
     cells: dict[tuple[str, str], list[float]] = {}
     for one in found:
@@ -164,5 +209,8 @@ def by_kind(side: Side, found: list[Tally], role: str) -> dict[str, Any]:
         "places": places,
         "kinds": kinds,
         "since": since * side.windows.size + 1,
-        "cells": [[places.index(place), kinds.index(kind), n, rounded(solved)] for (place, kind), (n, solved) in sorted(cells.items())],
+        "cells": [
+            [places.index(place), kinds.index(kind), n, rounded(solved)]
+            for (place, kind), (n, solved) in sorted(cells.items())
+        ],
     }

@@ -1,4 +1,5 @@
-"""One problem in a terminal: its program, its gold answers and every attempt, with nothing left in it that a terminal would act on."""
+"""One problem in a terminal: its program, its gold answers and every attempt, with nothing left in
+it that a terminal would act on."""
 
 import contextlib
 from collections.abc import Iterator
@@ -6,9 +7,9 @@ from pathlib import Path
 
 from redqueen.errors import DataError
 from redqueen.ledger.store import reader
-from redqueen.report.plain import plain
+from redqueen.report.escape import plain
+from redqueen.report.run_view import Side, sides
 from redqueen.report.sample import proposal
-from redqueen.report.side import Side, sides
 
 
 def show_problem(folder: Path, key: str) -> str:
@@ -16,7 +17,10 @@ def show_problem(folder: Path, key: str) -> str:
     with contextlib.closing(reader(folder)) as connection:
         for side in sides(connection, folder):
             pattern = key.replace("%", "").replace("_", "") + "%"
-            found = side.rows("SELECT step, proposal FROM proposals WHERE world = :world AND problem LIKE :pattern LIMIT 1", pattern=pattern)
+            found = side.rows(
+                "SELECT step, proposal FROM proposals WHERE world = :world AND problem LIKE :pattern LIMIT 1",
+                pattern=pattern,
+            )
             if found:
                 return plain("\n".join(_lines(side, *found[0])))
     raise DataError(
@@ -26,7 +30,11 @@ def show_problem(folder: Path, key: str) -> str:
 
 def _lines(side: Side, step: int, number: int) -> Iterator[str]:
     found = proposal(side, step, number)
-    rate = "not attempted" if found["solve_rate"] is None else f"{100 * found['solve_rate']:.0f} % right"
+    rate = (
+        "not attempted"
+        if found["solve_rate"] is None
+        else f"{100 * found['solve_rate']:.0f} % right"
+    )
     yield f"{found['kind']} {found['problem']}: step {step}, {found['teacher']} -> {found['student']}, {rate}, reward {found['reward']}"
     yield f"\n{found['program'].rstrip()}\n"
     for given, gold in zip(found["inputs"], found["outputs"], strict=True):
@@ -34,5 +42,7 @@ def _lines(side: Side, step: int, number: int) -> Iterator[str]:
     if found["message"]:
         yield f"message: {found['message']}"
     for place, (text, verdict, detail, reward, _, tokens) in enumerate(found["attempts"], 1):
-        yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens" + (f" ({detail})" if detail else "")
+        yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens" + (
+            f" ({detail})" if detail else ""
+        )
         yield text.rstrip()

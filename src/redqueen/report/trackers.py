@@ -1,7 +1,8 @@
-"""Trackers that others watch their runs with: TensorBoard, Weights & Biases, Trackio. Optional extras, off unless they are asked for.
+"""Trackers that others watch their runs with: TensorBoard, Weights & Biases, Trackio. Optional
+extras, off unless they are asked for.
 
-They get figures only, never texts, and nothing is read back from them. The ledger has everything in any case: a tracker that fails is
-said once and left out, and the run goes on.
+They get figures only, never texts, and nothing is read back from them. The ledger has everything in
+any case: a tracker that fails is said once and left out, and the run goes on.
 """
 
 import importlib
@@ -75,7 +76,11 @@ class Trackers:
 
     def step(self, step: int, metrics: Mapping[str, float], world: str = "") -> None:
         """Hand on a step's figures; those of several worlds are told apart by a prefix."""
-        named = {f"{world}/{name}": value for name, value in metrics.items()} if world else dict(metrics)
+        named = (
+            {f"{world}/{name}": value for name, value in metrics.items()}
+            if world
+            else dict(metrics)
+        )
         for name in list(self._trackers):
             self._try(name, lambda tracker: tracker.step(step, named))
 
@@ -86,19 +91,24 @@ class Trackers:
     def _try(self, name: str, what: Callable[[Tracker], None]) -> None:
         try:
             what(self._trackers[name])
-        except Exception as error:  # noqa: BLE001 - a tracker is a guest: whatever goes wrong there must not end the run
+        except Exception as error:
             self._say(f"the tracker {name} failed and is left out from here on: {error}")
             del self._trackers[name]
 
 
-def open_trackers(names: Sequence[str], folder: Path, settings: Mapping[str, Any], say: Callable[[str], None]) -> Trackers:
+def open_trackers(
+    names: Sequence[str], folder: Path, settings: Mapping[str, Any], say: Callable[[str], None]
+) -> Trackers:
     """The trackers of these names for the run in a folder; none, for none."""
     check_trackers(names)
-    return Trackers({name: TRACKERS[name](folder, folder.resolve().name, settings) for name in names}, say)
+    return Trackers(
+        {name: TRACKERS[name](folder, folder.resolve().name, settings) for name in names}, say
+    )
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """A name that is none, or a library that is not installed, is an error before anything is begun."""
+    """A name that is none, or a library that is not installed, is an error before anything is
+    begun."""
     for name in names:
         if name not in TRACKERS:
             raise ConfigError(unknown("tracker", name, TRACKERS))
@@ -111,4 +121,6 @@ def _needed(module: str, extra: str, also: str | None = None) -> Any:
             importlib.import_module(also)
         return importlib.import_module(module)
     except ImportError as error:
-        raise ConfigError(f"the tracker {extra} is not installed: pip install 'redqueen[{extra}]'") from error
+        raise ConfigError(
+            f"the tracker {extra} is not installed: pip install 'redqueen[{extra}]'"
+        ) from error

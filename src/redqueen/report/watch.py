@@ -1,7 +1,9 @@
-"""The report of runs that go on, as a page that looks for news: a small server that reads ledgers and writes nothing.
+"""The report of runs that go on, as a page that looks for news: a small server that reads ledgers
+and writes nothing.
 
-It answers on this machine alone unless told otherwise, and then only to those who have its token. It takes the processor as others leave
-it, and figures that took long to gather are gathered less often, so that a run beside it does not wait.
+It answers on this machine alone unless told otherwise, and then only to those who have its token.
+It takes the processor as others leave it, and figures that took long to gather are gathered less
+often, so that a run beside it does not wait.
 """
 
 import gzip
@@ -30,7 +32,8 @@ from redqueen.report.page import as_json, page, title_of
 LIVE_CHARS = 1_500_000
 """Of problems on a live page: it is sent again with every step."""
 _REST = 20
-"""So many times as long as the last gathering took the processor, nothing is gathered: a twentieth of one core at most."""
+"""So many times as long as the last gathering took the processor, nothing is gathered: a twentieth
+of one core at most."""
 _COOKIE = "redqueen_token"
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _HEADERS = {
@@ -43,7 +46,8 @@ _HEADERS = {
 
 
 class Figures:
-    """The newest figures of some runs, gathered when there is something new and the last time is long enough ago."""
+    """The newest figures of some runs, gathered when there is something new and the last time is
+    long enough ago."""
 
     def __init__(self, folders: Sequence[Path], every_s: float) -> None:
         self.folders, self.every_s = list(folders), every_s
@@ -53,13 +57,22 @@ class Figures:
 
     def newest(self) -> dict[str, Any]:
         with self._lock:
-            if self._data is None or (time.monotonic() >= self._rest_until and self._seen != self._look()):
-                started = time.thread_time()  # of the processor, not of the clock: others are at it, too
+            if self._data is None or (
+                time.monotonic() >= self._rest_until and self._seen != self._look()
+            ):
+                started = (
+                    time.thread_time()
+                )  # of the processor, not of the clock: others are at it, too
                 self._seen = self._look()
                 sides = gather_runs(self.folders, LIVE_CHARS)
                 cost = time.thread_time() - started
                 self._rest_until = time.monotonic() + _REST * cost
-                self._data = {"sides": sides, "title": title_of(self.folders), "stamp": self._seen, "every_s": max(self.every_s, _REST * cost)}
+                self._data = {
+                    "sides": sides,
+                    "title": title_of(self.folders),
+                    "stamp": self._seen,
+                    "every_s": max(self.every_s, _REST * cost),
+                }
             return self._data
 
     def _look(self) -> str:
@@ -67,7 +80,9 @@ class Figures:
         found = []
         for folder in self.folders:
             with closing(reader(folder)) as connection:
-                (measured,) = connection.execute("SELECT coalesce(max(rowid), 0) FROM evals").fetchone()
+                (measured,) = connection.execute(
+                    "SELECT coalesce(max(rowid), 0) FROM evals"
+                ).fetchone()
                 (facts,) = connection.execute("SELECT count(*) FROM run").fetchone()
                 found.append([last_step(connection), measured, facts, is_held(folder)])
         return json.dumps(found)
@@ -117,31 +132,52 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._welcome(query):
             return
         if path == "/":
-            self._send(200, "text/html; charset=utf-8", page(self.server.figures.newest(), live=True))
+            self._send(
+                200, "text/html; charset=utf-8", page(self.server.figures.newest(), live=True)
+            )
         elif path == "/data.json":
             data = self.server.figures.newest()
             if query.get("seen") == [data["stamp"]]:
                 self._send(204)
             else:
-                self._send(200, "application/json", as_json({"version": __version__, "live": True, **data}))
+                self._send(
+                    200, "application/json", as_json({"version": __version__, "live": True, **data})
+                )
         else:
             self._send(404, "text/plain; charset=utf-8", "there is nothing here\n")
 
     def _welcome(self, query: dict[str, list[str]]) -> bool:
-        """Whether this reader may look. Without a token only names of this machine are answered: a page elsewhere cannot pose as one."""
+        """Whether this reader may look. Without a token only names of this machine are answered: a
+        page elsewhere cannot pose as one."""
         token = self.server.token
         if token is None:
             host = urlsplit(f"//{self.headers.get('Host', '')}").hostname
             if host in _LOCAL:
                 return True
-            self._send(403, "text/plain; charset=utf-8", "this page is for this machine: open it as localhost\n")
+            self._send(
+                403,
+                "text/plain; charset=utf-8",
+                "this page is for this machine: open it as localhost\n",
+            )
             return False
-        if _same(query.get("token", [""])[0], token):  # from here on by cookie, so that the address can be shown
-            self._send(303, headers={"Location": "/", "Set-Cookie": f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"})
+        if _same(
+            query.get("token", [""])[0], token
+        ):  # from here on by cookie, so that the address can be shown
+            self._send(
+                303,
+                headers={
+                    "Location": "/",
+                    "Set-Cookie": f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/",
+                },
+            )
             return False
         if _same(self._cookie(), token):
             return True
-        self._send(401, "text/plain; charset=utf-8", "open the address with the token that `redqueen watch` printed\n")
+        self._send(
+            401,
+            "text/plain; charset=utf-8",
+            "open the address with the token that `redqueen watch` printed\n",
+        )
         return False
 
     def _cookie(self) -> str:
@@ -151,13 +187,19 @@ class _Handler(BaseHTTPRequestHandler):
             return ""
         return found.value if found else ""
 
-    def _send(self, status: int, kind: str = "", text: str = "", headers: dict[str, str] | None = None) -> None:
+    def _send(
+        self, status: int, kind: str = "", text: str = "", headers: dict[str, str] | None = None
+    ) -> None:
         body = text.encode()
         packed = len(body) > 1000 and "gzip" in self.headers.get("Accept-Encoding", "")
         if packed:
             body = gzip.compress(body, 5)
         self.send_response(status)
-        for name, value in {**_HEADERS, **({"Content-Type": kind} if kind else {}), **(headers or {})}.items():
+        for name, value in {
+            **_HEADERS,
+            **({"Content-Type": kind} if kind else {}),
+            **(headers or {}),
+        }.items():
             self.send_header(name, value)
         if packed:
             self.send_header("Content-Encoding", "gzip")
@@ -167,7 +209,7 @@ class _Handler(BaseHTTPRequestHandler):
         with suppress(ConnectionError):
             self.wfile.write(body)
 
-    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+    def log_message(self, format: str, *args: Any) -> None:
         """Nothing: the terminal may be that of the run, and what comes in may be anything."""
 
 

@@ -1,7 +1,9 @@
-"""What happens inside a child, behind the walls: decode the request, run the program, write the results as lines.
+"""What happens inside a child, behind the walls: decode the request, run the program, write the
+results as lines.
 
-From the moment the program runs nothing here can be trusted any more: it may patch whatever it finds. That only lets it lie about its
-own results, which it may do by returning them. What is written before that moment (the inspection) can be believed.
+From the moment the program runs nothing here can be trusted any more: it may patch whatever it
+finds. That only lets it lie about its own results, which it may do by returning them. What is
+written before that moment (the inspection) can be believed.
 """
 
 import ast
@@ -28,17 +30,26 @@ from builtins import (  # what follows the program must not meet its patches
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from redqueen.program.canonical import canonical_program
-from redqueen.program.checks import check
-from redqueen.program.complexity import measure
 from redqueen.sandbox import wire
-from redqueen.sandbox.literals import MAX_TEXT, NotLiteral, canonical, ordered, parse_arguments, parse_literal
+from redqueen.sandbox.inspection.canonical import canonical_program
+from redqueen.sandbox.inspection.checks import check
+from redqueen.sandbox.inspection.complexity import measure
+from redqueen.sandbox.literals import (
+    MAX_TEXT,
+    NotLiteral,
+    canonical,
+    ordered,
+    parse_arguments,
+    parse_literal,
+)
 
 Write = Callable[[bytes], None]
 OUTPUT_FD = 20  # a script's output once more: it may close descriptor 1
 _BUILTINS: dict[str, Any] = {}
 _bases: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
-_type_name = type.__dict__["__name__"].__get__  # type(e).__name__ could be a property of the program's metaclass
+_type_name = type.__dict__[
+    "__name__"
+].__get__  # type(e).__name__ could be a property of the program's metaclass
 
 
 def run(head: wire.Head, body: memoryview, result_fd: int) -> None:
@@ -90,19 +101,27 @@ def compile_program(order: wire.Order, program: str, write: Write) -> types.Code
     return code
 
 
-def calls(order: wire.Order, code: types.CodeType, inputs: list[str], max_text: int, write: Write) -> None:
+def calls(
+    order: wire.Order, code: types.CodeType, inputs: list[str], max_text: int, write: Write
+) -> None:
     steps = [0]
     for index, text in enumerate(inputs):
         if index:  # each input sees clean builtins; the first does anyway
             _restore_builtins()
         try:
-            arguments: Any = () if order.expression else parse_arguments(text, max(max_text, MAX_TEXT))
+            arguments: Any = (
+                () if order.expression else parse_arguments(text, max(max_text, MAX_TEXT))
+            )
             keywords: dict[str, Any] = {}
             namespace = fresh_namespace(code)
             function = namespace[order.entry] if order.entry in namespace else _missing(order.entry)
             if order.expression:
                 arguments, keywords = eval(f"(lambda *a, **k: (a, k))({text}\n)", namespace)
-            value = _traced(function, arguments, keywords, steps) if order.count_steps else function(*arguments, **keywords)
+            value = (
+                _traced(function, arguments, keywords, steps)
+                if order.count_steps
+                else function(*arguments, **keywords)
+            )
             line = b"V" + canonical(value, max_text).encode()
         except BaseException as error:
             line = _failure(error)
@@ -143,7 +162,8 @@ def _traced(function: Any, arguments: Any, keywords: Any, steps: list[int]) -> A
 
 
 def _script(code: types.CodeType, max_text: int) -> bytes:
-    """Run the program as a script; its standard output (a file in memory on descriptor 1) is the value."""
+    """Run the program as a script; its standard output (a file in memory on descriptor 1) is the
+    value."""
     try:
         fresh_namespace(code, "__main__")
     except SystemExit as stop:
@@ -157,7 +177,8 @@ def _script(code: types.CodeType, max_text: int) -> bytes:
 
 
 def _end_script() -> None:
-    """What the interpreter does at its end and a script may count on: exit functions run, and what was written is flushed."""
+    """What the interpreter does at its end and a script may count on: exit functions run, and what
+    was written is flushed."""
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.__stdout__):
         try:
@@ -189,17 +210,21 @@ def snapshot_builtins() -> None:
 
 
 def _restore_builtins() -> None:
-    """Undo a program's patches. Not done where it can be avoided: touching every builtin copies 79 pages, a tenth of a run."""
+    """Undo a program's patches. Not done where it can be avoided: touching every builtin copies 79
+    pages, a tenth of a run."""
     builtins.__dict__.clear()
     builtins.__dict__.update(_BUILTINS)
 
 
-# ----------------------------------------------------------------------------------------------------- mode `tests`: two processes
+# --------------------------------------------------------------------------------------------------
+# --- mode `tests`: two processes
 
 
 def serve(head: wire.Head, body: memoryview, calls_fd: int, answers_fd: int) -> None:
-    """The program's side of mode `tests`: answer calls, one line each way, until the pipe closes. Ends the process."""
-    # The tests hold the expected answers: they are wiped from this copy of the request before anything of the program is touched.
+    """The program's side of mode `tests`: answer calls, one line each way, until the pipe closes.
+    Ends the process."""
+    # The tests hold the expected answers: they are wiped from this copy of the request before
+    # anything of the program is touched.
     order = wire.read_order(body)
     tests_at = order.start + order.sizes[0]
     body[tests_at : tests_at + order.sizes[1]] = bytes(order.sizes[1])
@@ -208,13 +233,22 @@ def serve(head: wire.Head, body: memoryview, calls_fd: int, answers_fd: int) -> 
     for text in _lines(calls_fd):
         try:
             if namespace is None:
-                namespace = fresh_namespace(compile(_texts(order, body)[0], "<program>", "exec", dont_inherit=True))
+                namespace = fresh_namespace(
+                    compile(_texts(order, body)[0], "<program>", "exec", dont_inherit=True)
+                )
             function = namespace[order.entry] if order.entry in namespace else _missing(order.entry)
-            line = b"V" + ordered(function(*parse_arguments(text, wire.MAX_BODY)), head.output).encode()
+            line = (
+                b"V"
+                + ordered(function(*parse_arguments(text, wire.MAX_BODY)), head.output).encode()
+            )
         except Exception as error:
             line = _failure(error)
             if line[:1] == b"E":
-                line = b"E" + next(_name(kind) for kind in _bases(type(error)) if _BUILTINS.get(_name(kind).decode()) is kind)
+                line = b"E" + next(
+                    _name(kind)
+                    for kind in _bases(type(error))
+                    if _BUILTINS.get(_name(kind).decode()) is kind
+                )
         except BaseException as error:
             line = _failure(error)
         write(line)
@@ -230,15 +264,19 @@ def _lines(fd: int) -> Iterator[str]:
 
 
 class Gone(BaseException):
-    """The program's process ended before it answered. Not an Exception, so that no test can take it for an error it expects."""
+    """The program's process ended before it answered. Not an Exception, so that no test can take it
+    for an error it expects."""
 
 
 class Unsupported(BaseException):
     """A value that does not cross over as a literal. Not an Exception, for the same reason."""
 
 
-def run_tests(head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, answers_fd: int) -> None:
-    """The tests' side of mode `tests`: trusted code that sees the program as `candidate`. Ends the process."""
+def run_tests(
+    head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, answers_fd: int
+) -> None:
+    """The tests' side of mode `tests`: trusted code that sees the program as `candidate`. Ends the
+    process."""
     write, ask = _writer(result_fd), _writer(calls_fd)
     answers = _lines(answers_fd)
 
@@ -258,7 +296,10 @@ def run_tests(head: wire.Head, body: memoryview, result_fd: int, calls_fd: int, 
 
     try:
         tests = _texts(wire.read_order(body), body)[1]
-        exec(compile(tests, "<tests>", "exec", dont_inherit=True), {"__name__": "tests", "candidate": candidate})
+        exec(
+            compile(tests, "<tests>", "exec", dont_inherit=True),
+            {"__name__": "tests", "candidate": candidate},
+        )
         write(b"VTrue")
     except BaseException as error:
         write(_failure(error))

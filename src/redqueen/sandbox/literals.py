@@ -1,30 +1,61 @@
-"""Python literals as data: read them from hostile text, and write a value as its one canonical text.
+"""Python literals as data: read them from hostile text, and write a value as its one canonical
+text.
 
-Neither direction evaluates anything. The reader is a depth-bounded descent over regex tokens, because the interpreter's own
-parser recurses in C: a deep or huge literal can crash the process that parses it, and this module runs in the trainer too.
-The writer goes by type identity, so no method of a program's class is ever called; equal values of equal types have equal text.
+Neither direction evaluates anything. The reader is a depth-bounded descent over regex tokens,
+because the interpreter's own parser recurses in C: a deep or huge literal can crash the process
+that parses it, and this module runs in the trainer too. The writer goes by type identity, so no
+method of a program's class is ever called; equal values of equal types have equal text.
 
-Not literals, in either direction: frozenset, nan, inf, negative zero inside a complex, subclasses of the types below.
+Not literals, in either direction: frozenset, nan, inf, negative zero inside a complex, subclasses
+of the types below.
 """
 
 import re
 import sys
 import unicodedata
-from builtins import bool, bytes, complex, dict, float, int, len, list, set, sorted, str, tuple, type  # a program may patch builtins
+from builtins import (  # a program may patch builtins
+    bool,
+    bytes,
+    complex,
+    dict,
+    float,
+    int,
+    len,
+    list,
+    set,
+    sorted,
+    str,
+    tuple,
+    type,
+)
 from typing import Any
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 40
 MAX_INT_BITS = 14_000  # 4,215 decimal digits: below CPython's own limit of 4,300 for int <-> str
 
-Literal = None | bool | int | float | complex | str | bytes | list["Literal"] | tuple["Literal", ...] | set["Literal"] | dict["Literal", "Literal"]
+Literal = (
+    None
+    | bool
+    | int
+    | float
+    | complex
+    | str
+    | bytes
+    | list["Literal"]
+    | tuple["Literal", ...]
+    | set["Literal"]
+    | dict["Literal", "Literal"]
+)
 
 
 class NotLiteral(ValueError):
-    """The text is not a literal, or the value has none. The message is short and holds nothing of the offending text."""
+    """The text is not a literal, or the value has none. The message is short and holds nothing of
+    the offending text."""
 
 
-# ------------------------------------------------------------------------------------------------------------------ value -> text
+# --------------------------------------------------------------------------------------------------
+# ---------------- value -> text
 
 
 def canonical(value: object, max_text: int = MAX_TEXT) -> str:
@@ -33,14 +64,16 @@ def canonical(value: object, max_text: int = MAX_TEXT) -> str:
 
 
 def ordered(value: object, max_text: int = MAX_TEXT) -> str:
-    """The same, with dicts in their own order: for inputs, where the order is part of what a program is given."""
+    """The same, with dicts in their own order: for inputs, where the order is part of what a
+    program is given."""
     return _Writer(max_text, sort_dicts=False).text(value)
 
 
 class _Writer:
     def __init__(self, max_text: int, sort_dicts: bool) -> None:
         self.max_text = self.room = max_text
-        # Beyond CPython's limit for decimal text integers are written in hexadecimal, and only where large results were asked for.
+        # Beyond CPython's limit for decimal text integers are written in hexadecimal, and only
+        # where large results were asked for.
         self.max_int_bits = MAX_INT_BITS if max_text <= MAX_TEXT else 4 * max_text
         self.sort_dicts = sort_dicts
 
@@ -92,7 +125,9 @@ class _Writer:
             items = sorted([self.write(item, depth) for item in value])
             return "{" + ", ".join(items) + "}" if items else "set()"
         if kind is dict:
-            pairs = [(self.write(key, depth), self.write(item, depth)) for key, item in dict.items(value)]
+            pairs = [
+                (self.write(key, depth), self.write(item, depth)) for key, item in dict.items(value)
+            ]
             pairs = sorted(pairs) if self.sort_dicts else pairs
             return "{" + ", ".join([key + ": " + item for key, item in pairs]) + "}"
         raise NotLiteral("not a literal type")
@@ -111,10 +146,13 @@ def _write_complex(value: complex) -> str:
         if _write_float(part) == "-0.0":
             raise NotLiteral("negative zero in a complex")
     text = complex.__repr__(value)
-    return "(0" + text + ")" if text[0] == "-" else text  # `-1j` alone reads back with a real part of -0.0
+    return (
+        "(0" + text + ")" if text[0] == "-" else text
+    )  # `-1j` alone reads back with a real part of -0.0
 
 
-# ------------------------------------------------------------------------------------------------------------------ text -> value
+# --------------------------------------------------------------------------------------------------
+# ---------------- text -> value
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f]*(?:
@@ -131,7 +169,8 @@ _WORDS: dict[str, Literal] = {"None": None, "True": True, "False": False}
 
 
 def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
-    """The value of one literal, read as between parentheses, where a line end is white space; raises NotLiteral."""
+    """The value of one literal, read as between parentheses, where a line end is white space;
+    raises NotLiteral."""
     reader = _Reader(text, max_text)
     value = reader.value(MAX_DEPTH)
     if reader.kind != "end":  # `1, 2` without parentheses is a tuple, as in Python
@@ -140,23 +179,28 @@ def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
 
 
 def parse_arguments(text: str, max_text: int = MAX_TEXT) -> tuple[Literal, ...]:
-    """The arguments of a call, written as between its parentheses: `3, [1, 2]` is two, `(3, 4)` is one, nothing is none."""
+    """The arguments of a call, written as between its parentheses: `3, [1, 2]` is two, `(3, 4)` is
+    one, nothing is none."""
     reader = _Reader(text, max_text)
     return tuple(reader.items(MAX_DEPTH, "end"))
 
 
 def normal_arguments(text: str) -> str:
-    """The arguments of a call in one normal spelling, which `parse_arguments` reads back as the same values."""
+    """The arguments of a call in one normal spelling, which `parse_arguments` reads back as the
+    same values."""
     return ", ".join([ordered(argument) for argument in parse_arguments(text)])
 
 
 class _Reader:
-    """One token of look-ahead over the text; every method leaves the look-ahead behind what it has read."""
+    """One token of look-ahead over the text; every method leaves the look-ahead behind what it has
+    read."""
 
     def __init__(self, text: str, max_text: int) -> None:
         if len(text) > max_text:
             raise NotLiteral("too large")
-        if "\0" in text or (not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)):
+        if "\0" in text or (
+            not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
+        ):
             raise NotLiteral("not valid text")
         self.text = text
         self.at = 0
@@ -288,7 +332,10 @@ class _Reader:
         return self.value(depth)
 
 
-_ESCAPE = re.compile(r"\\(\r\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}\n]{1,100}\}|.)", re.DOTALL)
+_ESCAPE = re.compile(
+    r"\\(\r\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}\n]{1,100}\}|.)",
+    re.DOTALL,
+)
 _SIMPLE = {
     "\\": "\\",
     "'": "'",
@@ -307,7 +354,8 @@ _SIMPLE = {
 
 
 def _string(token: str) -> str | bytes:
-    """The value of one string token. Not by `ast.literal_eval`: at 15 us a token, a short program could keep the trainer busy."""
+    """The value of one string token. Not by `ast.literal_eval`: at 15 us a token, a short program
+    could keep the trainer busy."""
     start = min(at for at in (token.find("'"), token.find('"')) if at >= 0)
     prefix, width = token[:start].lower(), 3 if token[start : start + 3] in ("'''", '"""') else 1
     text = token[start + width : -width].replace("\r\n", "\n").replace("\r", "\n")

@@ -1,6 +1,8 @@
-"""The walls, by ctypes and the standard library alone: seccomp, Landlock, namespaces, credentials, limits.
+"""The walls, by ctypes and the standard library alone: seccomp, Landlock, namespaces, credentials,
+limits.
 
-Each function raises OSError where its wall cannot be built; the caller decides what that means. x86-64 and arm64 Linux.
+Each function raises OSError where its wall cannot be built; the caller decides what that means.
+x86-64 and arm64 Linux.
 """
 
 import contextlib
@@ -16,10 +18,12 @@ MACHINE = platform.machine()
 LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# ---------------------------------------------------------------------------------------------------------------- system calls
+# --------------------------------------------------------------------------------------------------
+# -------------- system calls
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-X32_BIT = 0x40000000  # x86-64 accepts the x32 calls under the same architecture word: they would pass by the list
+# x86-64 accepts the x32 calls under the same architecture word: they would pass by the list
+X32_BIT = 0x40000000
 
 SYSCALLS: dict[str, dict[str, int]] = {
     "x86_64": {
@@ -33,22 +37,30 @@ SYSCALLS: dict[str, dict[str, int]] = {
         "exit_group": 94, "getrandom": 278, "rseq": 293,
     },
 }  # fmt: skip
-"""All that a fully imported CPython needs to compute and to write its result. Not here on purpose: anything that opens, connects,
-starts, signals or waits. No futex: in a process that cannot start threads a wait on a lock is for ever, and denied it ends at once.
-No rt_sigreturn: no handler ever runs here, and a forged signal frame could block the signal of the CPU timer.
-The clock and chance stay: the clock can be read without a system call anyway (vDSO), and both show as `unstable`."""
+"""All that a fully imported CPython needs to compute and to write its result. Not here on purpose:
+anything that opens, connects, starts, signals or waits. No futex: in a process that cannot start
+threads a wait on a lock is for ever, and denied it ends at once. No rt_sigreturn: no handler ever
+runs here, and a forged signal frame could block the signal of the CPU timer. The clock and chance
+stay: the clock can be read without a system call anyway (vDSO), and both show as `unstable`."""
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, DENY, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # DENY is EPERM
 
 
 def seccomp_program(machine: str = MACHINE) -> list[tuple[int, int, int, int]]:
-    """The filter as BPF instructions (code, jump if true, jump if false, operand): the list passes, a foreign architecture dies, the
-    rest gets EPERM."""
+    """The filter as BPF instructions (code, jump if true, jump if false, operand): the list passes,
+    a foreign architecture dies, the rest gets EPERM."""
     if machine not in SYSCALLS:
-        raise OSError(f"no seccomp filter for the {machine} architecture (x86_64 and aarch64 have one)")
+        raise OSError(
+            f"no seccomp filter for the {machine} architecture (x86_64 and aarch64 have one)"
+        )
     arch_at, number_at = 4, 0  # offsets in struct seccomp_data
-    program = [(_LOAD, 0, 0, arch_at), (_JUMP_EQ, 1, 0, AUDIT_ARCH[machine]), (_RETURN, 0, 0, KILL), (_LOAD, 0, 0, number_at)]
+    program = [
+        (_LOAD, 0, 0, arch_at),
+        (_JUMP_EQ, 1, 0, AUDIT_ARCH[machine]),
+        (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, number_at),
+    ]
     if machine == "x86_64":
         program += [(_JUMP_GE, 0, 1, X32_BIT), (_RETURN, 0, 0, KILL)]
     for number in SYSCALLS[machine].values():
@@ -62,14 +74,24 @@ class SeccompFilter:
     def __init__(self) -> None:
         code = b"".join(struct.pack("<HBBI", *instruction) for instruction in seccomp_program())
         self._code = ctypes.create_string_buffer(code, len(code))
-        self._header = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code)), 16)
+        self._header = ctypes.create_string_buffer(
+            struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code)), 16
+        )
 
     def install(self) -> None:
-        _prctl(22, 2, ctypes.addressof(self._header), "seccomp")  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        _prctl(
+            22, 2, ctypes.addressof(self._header), "seccomp"
+        )  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
 def _prctl(option: int, argument: int, argument2: int = 0, what: str = "prctl") -> None:
-    if _libc.prctl(option, ctypes.c_ulong(argument), ctypes.c_ulong(argument2), ctypes.c_ulong(0), ctypes.c_ulong(0)):
+    if _libc.prctl(
+        option,
+        ctypes.c_ulong(argument),
+        ctypes.c_ulong(argument2),
+        ctypes.c_ulong(0),
+        ctypes.c_ulong(0),
+    ):
         raise OSError(ctypes.get_errno(), what)
 
 
@@ -83,16 +105,18 @@ def not_dumpable() -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the parent ends; to be called after the last change of credentials, which clears it."""
+    """SIGKILL when the parent ends; to be called after the last change of credentials, which clears
+    it."""
     _prctl(1, signal.SIGKILL, what="pdeathsig")
 
 
-# -------------------------------------------------------------------------------------------------------------------- Landlock
+# --------------------------------------------------------------------------------------------------
+# ------------------ Landlock
 
 
 def landlock() -> int:
-    """Deny every file access, TCP bind and connect, abstract sockets and signals to the outside, as far as this kernel's version of
-    Landlock goes; the version is returned."""
+    """Deny every file access, TCP bind and connect, abstract sockets and signals to the outside, as
+    far as this kernel's version of Landlock goes; the version is returned."""
     create, restrict = 444, 446
     abi: int = _libc.syscall(create, None, ctypes.c_size_t(0), 1)
     if abi < 1:
@@ -113,15 +137,25 @@ def landlock() -> int:
     return abi
 
 
-# ------------------------------------------------------------------------------------------------------------------ namespaces
+# --------------------------------------------------------------------------------------------------
+# ---------------- namespaces
 
-_MOUNTS, _CGROUP, _UTS, _IPC, _USER, _PID, _NET = 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
+_MOUNTS, _CGROUP, _UTS, _IPC, _USER, _PID, _NET = (
+    0x20000,
+    0x2000000,
+    0x4000000,
+    0x8000000,
+    0x10000000,
+    0x20000000,
+    0x40000000,
+)
 NOBODY = 65534
 
 
 def new_namespaces() -> None:
-    """Empty worlds of their own: processes, network, mounts, IPC, host name, and users where this takes no root. The caller's next
-    fork is process 1 of the new pid namespace; if that one ends, no other can be made."""
+    """Empty worlds of their own: processes, network, mounts, IPC, host name, and users where this
+    takes no root. The caller's next fork is process 1 of the new pid namespace; if that one ends,
+    no other can be made."""
     worlds = _MOUNTS | _CGROUP | _UTS | _IPC | _PID | _NET
     if os.geteuid() == 0 and _libc.unshare(worlds) == 0:
         return
@@ -129,13 +163,18 @@ def new_namespaces() -> None:
     if _libc.unshare(worlds | _USER):
         raise OSError(ctypes.get_errno(), "unshare")
     with contextlib.suppress(OSError):  # unmapped, the process is nobody all the same
-        for name, line in (("setgroups", "deny"), ("uid_map", f"{NOBODY} {user} 1"), ("gid_map", f"{NOBODY} {group} 1")):
+        for name, line in (
+            ("setgroups", "deny"),
+            ("uid_map", f"{NOBODY} {user} 1"),
+            ("gid_map", f"{NOBODY} {group} 1"),
+        ):
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(line)
 
 
 def empty_root() -> None:
-    """A root folder with nothing in it, in a mount namespace of one's own. What was open stays open; nothing else can be found again."""
+    """A root folder with nothing in it, in a mount namespace of one's own. What was open stays
+    open; nothing else can be found again."""
     private_recursive = 0x4000 | 0x40000
     read_only_nothing = 0x1 | 0x2 | 0x4 | 0x8  # ro, nosuid, nodev, noexec
     if _libc.mount(b"none", b"/", None, private_recursive, None):
@@ -157,7 +196,8 @@ def drop_privileges() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-# ---------------------------------------------------------------------------------------------------------------------- limits
+# --------------------------------------------------------------------------------------------------
+# -------------------- limits
 
 
 def address_space() -> int:

@@ -1,7 +1,8 @@
 """The pool: many jobs over all cores, one lane for each, driven by one loop in the caller's thread.
 
-At most one job for each lane is in flight; the rest wait in the caller's iterable, which is never read ahead. A result depends on its
-job alone: every single run of a job is made on a replica of the same kind, whichever lane takes it.
+At most one job for each lane is in flight; the rest wait in the caller's iterable, which is never
+read ahead. A result depends on its job alone: every single run of a job is made on a replica of the
+same kind, whichever lane takes it.
 """
 
 import selectors
@@ -13,11 +14,12 @@ from typing import Self
 from redqueen.errors import SandboxError
 from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.jobs import Job, Outcome
-from redqueen.sandbox.lane import Lane
+from redqueen.sandbox.worker import Lane
 
 
 class SandboxPool:
-    """A Sandbox on this machine. Open it once (about a second), and close it, or use it as a context."""
+    """A Sandbox on this machine. Open it once (about a second), and close it, or use it as a
+    context."""
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config or SandboxConfig()
@@ -54,11 +56,14 @@ class SandboxPool:
         return outcomes  # type: ignore[return-value]
 
     def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
-        """(index, outcome) as they come to an end, not in order. One stream at a time; a pool belongs to one thread."""
+        """(index, outcome) as they come to an end, not in order. One stream at a time; a pool
+        belongs to one thread."""
         if not self.lanes:
             raise SandboxError("this sandbox is closed")
         if self._streaming:
-            raise SandboxError("this sandbox is at work on another stream of jobs; let it end first, or open a second sandbox")
+            raise SandboxError(
+                "this sandbox is at work on another stream of jobs; let it end first, or open a second sandbox"
+            )
         waiting = enumerate(jobs)
         idle, busy = list(self.lanes), list[Lane]()
         self._streaming = True
@@ -83,8 +88,9 @@ class SandboxPool:
                 lane.drop()
 
     def _with_news(self, busy: list[Lane]) -> list[tuple[Lane, bool]]:
-        """The lanes whose zygote has spoken; where none has, those whose zygote has run out of time. In that order: the trainer itself
-        may have been away, and an answer that is there counts."""
+        """The lanes whose zygote has spoken; where none has, those whose zygote has run out of
+        time. In that order: the trainer itself may have been away, and an answer that is there
+        counts."""
         if self._watched_restarts != self.restarts:
             self._watch()
         patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
@@ -129,5 +135,10 @@ class SandboxPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()

@@ -1,7 +1,9 @@
-"""What a zygote does before it locks itself down: import the standard library, warm up, and freeze what chance and time can reach.
+"""What a zygote does before it locks itself down: import the standard library, warm up, and freeze
+what chance and time can reach.
 
-The three replicas of a zygote differ in all that a deterministic program must not depend on: hash seed (set at exec), addresses,
-process numbers, random state and clock. So chance shows as a difference between them, while one replica repeats itself.
+The three replicas of a zygote differ in all that a deterministic program must not depend on: hash
+seed (set at exec), addresses, process numbers, random state and clock. So chance shows as a
+difference between them, while one replica repeats itself.
 """
 
 import builtins
@@ -29,13 +31,13 @@ MODULES = """
     encodings.raw_unicode_escape encodings.koi8_r encodings.shift_jis encodings.euc_jp encodings.cp932 encodings.gbk encodings.gb2312
     encodings.gb18030 encodings.big5 encodings.euc_kr
 """.split()
-"""No file can be opened later, so what a program may import must be here already. Every module costs each child: a fork copies the
-page tables of all of them, so what could only fail behind the walls (sockets, processes, files) is not here, nor what programs of
-this kind have no use for."""
+"""No file can be opened later, so what a program may import must be here already. Every module
+costs each child: a fork copies the page tables of all of them, so what could only fail behind the
+walls (sockets, processes, files) is not here, nor what programs of this kind have no use for."""
 
 CLOCKS = (1_000_000_003.125, 1_800_012_347.375, 4_200_345_678.625)
-"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go off in one of them. Their last
-digits differ too."""
+"""The frozen time of each replica, in Unix seconds: 2001, 2027 and 2103, so that most time bombs go
+off in one of them. Their last digits differ too."""
 
 _SAMPLES = (
     "import math\nfrom collections import Counter\ndef f(x, y=2):\n    class A:\n        def g(self): return x\n    try:\n"
@@ -62,9 +64,10 @@ def imports() -> None:
 
 
 def warm_up() -> None:
-    """Run what children will run: a cold first compile in a fork costs 2-3 ms, warm it costs a tenth."""
-    from redqueen.program.checks import ALLOWED_MODULES
+    """Run what children will run: a cold first compile in a fork costs 2-3 ms, warm it costs a
+    tenth."""
     from redqueen.sandbox import child, wire
+    from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
 
     child.snapshot_builtins()
     for program in _SAMPLES * 4:
@@ -81,14 +84,20 @@ def warm_up() -> None:
 
 
 def keep_code_mapped() -> None:
-    """Make children start with the interpreter's code in their page tables. A fork leaves plain file mappings out, and a child would
-    fault the same code in again, 16 pages at a time; a mapping with one private page is copied whole. The read-only parts of a library
-    are joined to its code on the way, which makes one mapping of three. Where the system forbids it, children are only slower."""
+    """Make children start with the interpreter's code in their page tables. A fork leaves plain
+    file mappings out, and a child would fault the same code in again, 16 pages at a time; a mapping
+    with one private page is copied whole. The read-only parts of a library are joined to its code
+    on the way, which makes one mapping of three. Where the system forbids it, children are only
+    slower."""
     read_execute, all_rights = 5, 7
     libc = ctypes.CDLL(None)
     libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     with open("/proc/self/maps") as file:
-        mappings = [line.split() for line in file if line.rstrip().endswith(".so") or ".so." in line or "/bin/python" in line]
+        mappings = [
+            line.split()
+            for line in file
+            if line.rstrip().endswith(".so") or ".so." in line or "/bin/python" in line
+        ]
     for span, rights, *_, path in mappings:
         start, end = (int(address, 16) for address in span.split("-"))
         core = "python" in path.rpartition("/")[2].partition(".cpython")[0] or "/libc.so" in path
@@ -130,8 +139,8 @@ def _freeze_clock(now: float) -> None:
 
 
 def _answer_fstat() -> None:
-    """The C library asks for a file's status by a call that could also name a path, so the filter denies it. Scripts ask for the size
-    of their standard input: that much can be told without."""
+    """The C library asks for a file's status by a call that could also name a path, so the filter
+    denies it. Scripts ask for the size of their standard input: that much can be told without."""
 
     def fstat(fd: int) -> os.stat_result:
         at = os.lseek(fd, 0, os.SEEK_CUR)
@@ -167,10 +176,12 @@ _ballast: list[object] = []
 
 
 def shift_addresses(replica: int) -> None:
-    """Low digits of addresses differ between replicas too: randomisation by the kernel moves whole pages only, and the order of a small
-    set of objects hangs on the last digits. The gaps that start-up left are filled, so that a child's objects lie in a row (which spares
-    it a fifth of its page faults), and the row begins elsewhere in each replica. (What is too large for that, a class, say, lies in the C
-    library's heap, most of which the zygote has shifted before its first import.)"""
+    """Low digits of addresses differ between replicas too: randomisation by the kernel moves whole
+    pages only, and the order of a small set of objects hangs on the last digits. The gaps that
+    start-up left are filled, so that a child's objects lie in a row (which spares it a fifth of its
+    page faults), and the row begins elsewhere in each replica. (What is too large for that, a
+    class, say, lies in the C library's heap, most of which the zygote has shifted before its first
+    import.)"""
     for size in (16, *range(48, 513, 16)):
         _fill_gaps(size)
         _ballast.extend(_block(size) for _ in range(1 + (5 * replica + size // 16) % 11))
@@ -181,7 +192,8 @@ def _block(size: int) -> object:
 
 
 def _fill_gaps(size: int) -> None:
-    """Small objects of one size, until they come one right behind the other: then they come from a fresh pool."""
+    """Small objects of one size, until they come one right behind the other: then they come from a
+    fresh pool."""
     run, before = 0, _block(size)
     for _ in range(50_000):
         block = _block(size)
@@ -193,7 +205,8 @@ def _fill_gaps(size: int) -> None:
 
 
 def _shift_process_numbers(count: int) -> None:
-    """In a pid namespace numbers count up from one. The second replica stays ahead of the third for good: it never runs less often."""
+    """In a pid namespace numbers count up from one. The second replica stays ahead of the third for
+    good: it never runs less often."""
     for _ in range(count):
         pid = os.fork()
         if pid == 0:

@@ -1,8 +1,9 @@
-"""A sandbox that is driven by processes of its own: the trainer's interpreter, busy with the engine, then does not slow it down.
+"""A sandbox that is driven by processes of its own: the trainer's interpreter, busy with the
+engine, then does not slow it down.
 
-Driving a pool takes Python a fraction of a millisecond a run. With many cores and a fast engine in the same process the two would wait for
-each other's interpreter lock, and one process alone keeps only a few cores busy: there is one for every few lanes. What a job comes to is
-the same either way.
+Driving a pool takes Python a fraction of a millisecond a run. With many cores and a fast engine in
+the same process the two would wait for each other's interpreter lock, and one process alone keeps
+only a few cores busy: there is one for every few lanes. What a job comes to is the same either way.
 """
 
 import contextlib
@@ -17,8 +18,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from redqueen.errors import RedQueenError, SandboxError
-from redqueen.program.complexity import Complexity
 from redqueen.sandbox.config import SandboxConfig
+from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.sandbox.jobs import Inspection, Job, Limits, Outcome, Result
 from redqueen.sandbox.lockdown import die_with_parent
 from redqueen.sandbox.pool import SandboxPool
@@ -28,7 +29,8 @@ _LANES_EACH = 4
 
 
 class RemoteSandbox:
-    """A Sandbox. Open it once, and close it, or use it as a context. It belongs to one thread at a time."""
+    """A Sandbox. Open it once, and close it, or use it as a context. It belongs to one thread at a
+    time."""
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         config = config or SandboxConfig()
@@ -58,7 +60,9 @@ class RemoteSandbox:
                 driver.send(list(jobs[share]))
             for driver, share in zip(self.drivers, shares, strict=True):
                 outcomes[share] = driver.receive()
-        except BaseException:  # an answer that nobody has taken must not pass for that to the next question
+        except (
+            BaseException
+        ):  # an answer that nobody has taken must not pass for that to the next question
             self.close()
             raise
         return outcomes  # type: ignore[return-value]
@@ -72,7 +76,12 @@ class RemoteSandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
@@ -80,9 +89,13 @@ class Driver:
     """The trainer's end of a process that drives a pool."""
 
     def __init__(self, config: SandboxConfig) -> None:
-        context = multiprocessing.get_context("spawn")  # a fork would take the trainer's threads and its GPU with it
+        context = multiprocessing.get_context(
+            "spawn"
+        )  # a fork would take the trainer's threads and its GPU with it
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, config), name="sandbox", daemon=True)
+        self.process = context.Process(
+            target=_serve, args=(theirs, config), name="sandbox", daemon=True
+        )
         self.process.start()
         theirs.close()
 
@@ -93,12 +106,15 @@ class Driver:
             raise SandboxError("the sandbox is closed, or its process has ended") from error
 
     def receive(self) -> Any:
-        """What it answers: first which walls there are, then outcomes. What went wrong there is raised here."""
+        """What it answers: first which walls there are, then outcomes. What went wrong there is
+        raised here."""
         try:
             found = self.connection.recv()
         except (EOFError, OSError) as error:
             self.process.join(5)
-            raise SandboxError(f"the process that drives the sandbox has ended (code {self.process.exitcode})") from error
+            raise SandboxError(
+                f"the process that drives the sandbox has ended (code {self.process.exitcode})"
+            ) from error
         if isinstance(found, BaseException):
             raise found
         return found
@@ -134,7 +150,8 @@ def _serve(connection: Connection, config: SandboxConfig) -> None:
 
 
 def _cross_as_fields(kind: type) -> None:
-    """A record crosses over as the values of its fields: the way that dataclasses have by themselves takes four times as long."""
+    """A record crosses over as the values of its fields: the way that dataclasses have by
+    themselves takes four times as long."""
     values = attrgetter(*(field.name for field in fields(kind)))
     ForkingPickler.register(kind, lambda record: (kind, values(record)))
 

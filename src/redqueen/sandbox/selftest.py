@@ -1,7 +1,7 @@
 """The start-up self-test: attacks on the walls, through the same path that every program takes.
 
-Each program tries one thing that must not work and returns True if it did. A clean program comes last: walls that stop everything
-are no use either.
+Each program tries one thing that must not work and returns True if it did. A clean program comes
+last: walls that stop everything are no use either.
 """
 
 from typing import TYPE_CHECKING
@@ -31,9 +31,15 @@ ATTACKS: dict[str, str] = {
 def failures(pool: "SandboxPool") -> list[str]:
     """What an attack achieved, or what an honest program could not do; empty when the walls stand."""
     jobs = [Job(program, limits=Limits(cpu_s=0.1, memory_mb=64)) for program in ATTACKS.values()]
-    honest = Job("def f(x):\n    return {'sum': sum(x), 'text': f'{x[0]:>3}'}", ("[1, 2, 3]",), stable=True)
+    honest = Job(
+        "def f(x):\n    return {'sum': sum(x), 'text': f'{x[0]:>3}'}", ("[1, 2, 3]",), stable=True
+    )
     *attacks, clean = pool.run([*jobs, honest])
-    broken = [f"a program can {name}" for name, outcome in zip(ATTACKS, attacks, strict=True) if _achieved(outcome)]
+    broken = [
+        f"a program can {name}"
+        for name, outcome in zip(ATTACKS, attacks, strict=True)
+        if _achieved(outcome)
+    ]
     if clean.kind != "value" or clean.values != ("{'sum': 6, 'text': '  1'}",):
         broken.append(f"an honest program does not run ({clean.kind} {clean.detail})")
     return broken

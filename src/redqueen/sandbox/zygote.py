@@ -1,19 +1,24 @@
-"""The zygote: a small fork server that is started by exec, locks itself down, and forks one child for each request.
+"""The zygote: a small fork server that is started by exec, locks itself down, and forks one child
+for each request.
 
     python -s -S -P zygote.py SOCKET_FD REPLICA PACKAGE_ROOT [WALL to leave down...] [unsafe]
 
-It is never forked from the trainer, so nothing of the trainer (answers, keys, device state) is in its memory. It never makes an object
-of a request's or a reply's content: both pass through buffers that are wiped before the next fork, so that no child can find what an
-earlier one was given or said. It ends when its socket closes, and all within its pid namespace with it.
+It is never forked from the trainer, so nothing of the trainer (answers, keys, device state) is in
+its memory. It never makes an object of a request's or a reply's content: both pass through buffers
+that are wiped before the next fork, so that no child can find what an earlier one was given or
+said. It ends when its socket closes, and all within its pid namespace with it.
 """
 
 import os
 
-os.register_at_fork = lambda **hooks: None  # the library's hooks (reseeding, locks) cost each child 0.8 ms
+os.register_at_fork = lambda **hooks: (
+    None
+)  # the library's hooks (reseeding, locks) cost each child 0.8 ms
 
 import sys
 
-# See prepare.shift_addresses. Several, for the first may fit into a gap that compiling this file has left.
+# See prepare.shift_addresses. Several, for the first may fit into a gap that compiling this file
+# has left.
 _heap_shift = [bytes(120_000 + 16 * (5 * int(sys.argv[2]) + 1)) for _ in range(4)]
 
 import gc
@@ -25,12 +30,17 @@ import signal
 import time
 from collections.abc import Callable
 
-for heavy in ("_hashlib", "_uuid", "_posixsubprocess"):  # the library does without; each child would pay for OpenSSL and the like
+for heavy in (
+    "_hashlib",
+    "_uuid",
+    "_posixsubprocess",
+):  # the library does without; each child would pay for OpenSSL and the like
     sys.modules[heavy] = None  # type: ignore[assignment]
 sys.path.append(sys.argv[3])
 from redqueen.sandbox import prepare
 
-prepare.imports()  # before the harness, whose objects then lie close together: that saves a child 20 page faults
+# before the harness, whose objects then lie close together: that saves a child 20 page faults
+prepare.imports()
 from redqueen.sandbox import child, lockdown, wire
 
 _monotonic, _sleep = time.monotonic, time.sleep  # bound before the clock is frozen
@@ -50,7 +60,9 @@ def main() -> None:
     report = json.dumps(walls).encode()
     server.send(wire.REPLY.pack(wire.GREETING, wire.DONE, 0, 0.0, len(report)), report)
     gc.collect()
-    prepare.shift_addresses(replica)  # last: what is freed later is handed out first, and alike in all replicas
+    prepare.shift_addresses(
+        replica
+    )  # last: what is freed later is handed out first, and alike in all replicas
     gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
     while True:
         server.serve_one()
@@ -75,11 +87,12 @@ class Server:
         self.address_space = 0
         self.memory = 0
 
-    # ------------------------------------------------------------------------------------------------------------ walls
+    # ----------------------------------------------------------------------------------------------
+    # -------------- walls
 
     def lock_down(self, without: set[str]) -> dict[str, str]:
-        """Build every wall that this machine allows; the answer says of each `up` or why not. What a child must have is tried here
-        and built there."""
+        """Build every wall that this machine allows; the answer says of each `up` or why not. What
+        a child must have is tried here and built there."""
         walls: dict[str, str] = {}
 
         def build(name: str, wall: Callable[[], object]) -> None:
@@ -108,8 +121,9 @@ class Server:
         return walls
 
     def _leave_a_watchman(self) -> None:
-        """Go on in a child, process 1 of the new pid namespace where there is one. The process that stays behind ends it, and with it
-        all it has started, when the trainer is gone, whatever it is busy with."""
+        """Go on in a child, process 1 of the new pid namespace where there is one. The process that
+        stays behind ends it, and with it all it has started, when the trainer is gone, whatever it
+        is busy with."""
         pid = os.fork()
         if pid:
             _wait_for_either(pid, self.host)
@@ -136,7 +150,8 @@ class Server:
         if status:
             raise OSError(status, os.strerror(status) if status > 0 else "the trial child died")
 
-    # --------------------------------------------------------------------------------------------------------- requests
+    # ----------------------------------------------------------------------------------------------
+    # ----------- requests
 
     def serve_one(self) -> None:
         head = wire.Head(*wire.REQUEST.unpack(self._receive(bytearray(wire.REQUEST.size))))
@@ -144,7 +159,9 @@ class Server:
         self._receive(body)
         deadline = _monotonic() + head.wall_s
         self._limit_memory(head.memory)
-        result_fd, pids = self._start_tests(head, body) if head.mode == wire.TESTS else self._start(head, body)
+        result_fd, pids = (
+            self._start_tests(head, body) if head.mode == wire.TESTS else self._start(head, body)
+        )
         _wipe(body)
         state, size = self._collect(result_fd, deadline, head.reply)
         os.close(result_fd)
@@ -154,11 +171,15 @@ class Server:
         _wipe(self.reply[:size])
 
     def _limit_memory(self, memory: int) -> None:
-        """Children inherit the limit, so it is set only when it changes. Nothing behind the filter can raise it again."""
+        """Children inherit the limit, so it is set only when it changes. Nothing behind the filter
+        can raise it again."""
         if memory != self.memory:
             _, hard = resource.getrlimit(resource.RLIMIT_AS)
             space = self.address_space + memory
-            resource.setrlimit(resource.RLIMIT_AS, (space if hard == resource.RLIM_INFINITY else min(space, hard), hard))
+            resource.setrlimit(
+                resource.RLIMIT_AS,
+                (space if hard == resource.RLIM_INFINITY else min(space, hard), hard),
+            )
             self.memory = memory
 
     def _receive(self, buffer: bytearray | memoryview) -> bytearray | memoryview:
@@ -185,7 +206,8 @@ class Server:
         return result_read, [pid]
 
     def _start_tests(self, head: wire.Head, body: memoryview) -> tuple[int, list[int]]:
-        """Two children: the program, and the tests that talk to it. Only the tests' side can write a result."""
+        """Two children: the program, and the tests that talk to it. Only the tests' side can write
+        a result."""
         result_read, result_write = os.pipe()
         calls_read, calls_write = os.pipe()
         answers_read, answers_write = os.pipe()
@@ -204,8 +226,8 @@ class Server:
         return result_read, [program, tests]
 
     def _confine(self, head: wire.Head, body: memoryview, close: list[int]) -> None:
-        """What each child does for itself before anything else: hang up, take its limits and its timer, and last the filter. A child
-        for which any of this fails ends here."""
+        """What each child does for itself before anything else: hang up, take its limits and its
+        timer, and last the filter. A child for which any of this fails ends here."""
         try:
             for fd in (self.host, *close):
                 os.close(fd)
@@ -215,17 +237,19 @@ class Server:
                 lockdown.die_with_parent()
             if self.filter is None:
                 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-            signal.setitimer(signal.ITIMER_PROF, head.cpu_s)  # the default action of SIGPROF is death, and the filter denies sigaction
+            signal.setitimer(
+                signal.ITIMER_PROF, head.cpu_s
+            )  # the default action of SIGPROF is death, and the filter denies sigaction
             if self.filter is not None:
                 self.filter.install()
             elif not self.unsafe:
                 os._exit(71)
-        except BaseException:  # noqa: BLE001
+        except BaseException:
             os._exit(70)
 
     def _collect(self, result_fd: int, deadline: float, most: int) -> tuple[int, int]:
-        """Read what the child writes until it closes its end; ends early at the wall limit or at too much output. The answer is how it
-        ended, and how much of the buffer was used."""
+        """Read what the child writes until it closes its end; ends early at the wall limit or at
+        too much output. The answer is how it ended, and how much of the buffer was used."""
         poll = select.poll()
         poll.register(result_fd, select.POLLIN)
         size = 0
@@ -242,8 +266,9 @@ class Server:
                     return wire.TOO_MUCH, size
 
     def _end(self, pids: list[int], state: int, deadline: float) -> tuple[int, int, float]:
-        """See that every child has ended: how it all ended, the first wait status that is not our own doing, and the CPU time. A child
-        that has closed its pipe is about to end, and is given until the wall limit to do so."""
+        """See that every child has ended: how it all ended, the first wait status that is not our
+        own doing, and the CPU time. A child that has closed its pipe is about to end, and is given
+        until the wall limit to do so."""
         ended, cpu_s = 0, 0.0
         for pid in pids:
             if state == wire.DONE and not _ends_before(pid, deadline):
@@ -280,7 +305,10 @@ def _wait_for_either(pid: int, host: int) -> None:
         poll.register(os.pidfd_open(pid), select.POLLIN)
         poll.poll()
     except (OSError, AttributeError):  # before Linux 5.3
-        while not poll.poll(100) and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        while (
+            not poll.poll(100)
+            and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        ):
             pass
 
 
@@ -294,7 +322,8 @@ def _wipe(buffer: memoryview) -> None:
 
 
 def _standard_streams(body: memoryview, most: int) -> None:
-    """Standard input and output of a script as files in memory, so that every way to read and write them works."""
+    """Standard input and output of a script as files in memory, so that every way to read and write
+    them works."""
     order = wire.read_order(body)
     text = body[order.start + sum(order.sizes[:2]) :]
     for fd in (0, 1):

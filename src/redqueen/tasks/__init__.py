@@ -3,9 +3,9 @@
 import importlib
 
 from redqueen.errors import ConfigError, unknown
-from redqueen.tasks.code_f import CodeF
-from redqueen.tasks.code_i import CodeI
-from redqueen.tasks.code_o import CodeO
+from redqueen.tasks.code.abduction import CodeI
+from redqueen.tasks.code.deduction import CodeO
+from redqueen.tasks.code.induction import CodeF
 from redqueen.tasks.kind import Draft, Malformed, Request, RunRules, TaskKind, Worked
 
 __all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "Worked", "load_kind"]
@@ -19,7 +19,10 @@ def load_kind(name: str) -> TaskKind:
         return KINDS[name]
     module_name, colon, class_name = name.partition(":")
     if not colon:
-        raise ConfigError(unknown("task kind", name, KINDS) + " A kind of your own is given by import path, `module:Class`.")
+        raise ConfigError(
+            unknown("task kind", name, KINDS)
+            + " A kind of your own is given by import path, `module:Class`."
+        )
     try:
         kind: TaskKind = getattr(importlib.import_module(module_name), class_name)()
     except (ImportError, AttributeError, ValueError, TypeError) as error:

@@ -1,4 +1,5 @@
-"""The TaskKind protocol: all that the loop knows of a sort of problem. A new domain is a class that satisfies it."""
+"""The TaskKind protocol: all that the loop knows of a sort of problem. A new domain is a class that
+satisfies it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,8 @@ Block = tuple[str, str]
 
 
 class Malformed(ValueError):
-    """A model's text does not have the form that was asked for. The message says why, in a few words."""
+    """A model's text does not have the form that was asked for. The message says why, in a few
+    words."""
 
 
 @dataclass(frozen=True, slots=True)

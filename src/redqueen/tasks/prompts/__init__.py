@@ -1,4 +1,5 @@
-"""Prompt packs: how a request becomes text and a model's text becomes blocks. They know typography, not tasks."""
+"""Prompt packs: how a request becomes text and a model's text becomes blocks. They know typography,
+not tasks."""
 
 import re
 from dataclasses import dataclass
@@ -10,7 +11,8 @@ from redqueen.tasks.kind import Block, Request
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a model is given. With a system text it goes through the model's chat template; without, it is continued as it stands."""
+    """What a model is given. With a system text it goes through the model's chat template; without,
+    it is continued as it stands."""
 
     text: str
     system: str | None = None

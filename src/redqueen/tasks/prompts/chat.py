@@ -1,4 +1,5 @@
-"""The chat pack: instructions in words, reasoning in <think>, the answer in <answer> as fenced blocks."""
+"""The chat pack: instructions in words, reasoning in <think>, the answer in <answer> as fenced
+blocks."""
 
 import re
 from dataclasses import replace
@@ -19,7 +20,9 @@ class ChatPack:
         before: tuple[tuple[str, str], ...] = ()
         if worked := request.worked:
             asked = replace(request, examples=worked.examples, given=worked.given)
-            before = ((_asked(asked), f"<think>\n{worked.thought}\n</think>\n{_answered(worked.reply)}"),)
+            before = (
+                (_asked(asked), f"<think>\n{worked.thought}\n</think>\n{_answered(worked.reply)}"),
+            )
         return Prompt(_asked(request), _SYSTEM, ("</answer>",), before)
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
@@ -28,7 +31,9 @@ class ChatPack:
         if len(answers) != 1:
             raise Malformed(f"{len(answers)} answers, expected one between <answer> and </answer>")
         blocks = _blocks(answers[0])
-        if len(wanted) == 1 and len(blocks) <= 1:  # one thing was asked for: it may come without a fence, or under another label
+        if (
+            len(wanted) == 1 and len(blocks) <= 1
+        ):  # one thing was asked for: it may come without a fence, or under another label
             return [(wanted[0], blocks[0][1] if blocks else answers[0].strip())]
         return blocks
 
@@ -39,7 +44,9 @@ def _asked(request: Request) -> str:
         parts += [f"Example {number}:", _fenced(example)]
     if request.given:
         parts.append(_fenced(request.given))
-    parts.append("Write your reasoning between <think> and </think>. Then write exactly this, with the blocks filled in:")
+    parts.append(
+        "Write your reasoning between <think> and </think>. Then write exactly this, with the blocks filled in:"
+    )
     parts.append(_answered(tuple((label, "...") for label in request.wanted)))
     return "\n\n".join(parts)
 
@@ -49,7 +56,9 @@ def _answered(blocks: tuple[Block, ...]) -> str:
 
 
 def _fenced(blocks: tuple[Block, ...]) -> str:
-    return "\n".join(f"```{_FENCES.get(label, label)}\n{text.rstrip()}\n```" for label, text in blocks)
+    return "\n".join(
+        f"```{_FENCES.get(label, label)}\n{text.rstrip()}\n```" for label, text in blocks
+    )
 
 
 def _blocks(answer: str) -> list[Block]:

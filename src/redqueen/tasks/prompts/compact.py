@@ -1,4 +1,5 @@
-"""The compact pack, for tiny models: no words, only marked blocks. A mark is a line that no Python program starts with.
+"""The compact pack, for tiny models: no words, only marked blocks. A mark is a line that no Python
+program starts with.
 
 >>student code_o          >>teacher code_o
 >>program                 >>program ... >>input ... >>output ...
@@ -26,7 +27,9 @@ class CompactPack:
 
     def render(self, request: Request) -> Prompt:
         lines = [f"{_MARK}{request.role} {request.kind}"]
-        for label, text in [block for example in request.examples for block in example] + list(request.given):
+        for label, text in [block for example in request.examples for block in example] + list(
+            request.given
+        ):
             lines += [_MARK + label, text.rstrip()]
         lines.append(_MARK + ("new" if request.role == "teacher" else "answer"))
         return Prompt("\n".join(lines) + "\n", None, (_END,))
@@ -42,7 +45,12 @@ class CompactPack:
                 raise Malformed("text before the first mark")
         found = [(label, "\n".join(body)) for label, body in blocks if label != "think"]
         if [label for label, _ in found] != list(wanted):
-            raise Malformed("blocks " + ", ".join(label[:20] for label, _ in found[:12]) + "; expected " + ", ".join(wanted))
+            raise Malformed(
+                "blocks "
+                + ", ".join(label[:20] for label, _ in found[:12])
+                + "; expected "
+                + ", ".join(wanted)
+            )
         return found
 
 

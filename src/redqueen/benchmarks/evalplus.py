@@ -1,0 +1,160 @@
+"""Grading as EvalPlus does it: a program is right if it gives what the canonical solution gives, on
+every input, as near as `atol` says.
+
+The canonical solution runs in the sandbox too, right beside the candidates. Base inputs come first:
+a candidate that fails there is not run on the rest.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from redqueen.benchmarks.suite import RIGHT, Verdict
+from redqueen.benchmarks.value_codec import (
+    ENTRY,
+    arguments_text,
+    arrived,
+    is_literal,
+    same,
+    same_elements,
+    with_entry,
+)
+from redqueen.sandbox import Job, Limits, Outcome, Sandbox
+
+Oracle = Callable[[Sequence[Any], Any, Any], bool]
+"""(arguments, given, expected): is it right?"""
+
+REFERENCE_LIMITS = Limits(cpu_s=60, memory_mb=2048, output_kb=16 * 1024)
+
+
+_OBJECT = "\\x00object"  # two objects of one class need not be equal
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What one item asks: a function, the inputs to try it on, a solution that is right, and how
+    results are compared."""
+
+    name: str
+    entry: str
+    solution: str
+    base_inputs: Sequence[Sequence[Any]]
+    plus_inputs: Sequence[Sequence[Any]]
+    oracle: Oracle
+
+
+def exact(atol: float) -> Oracle:
+    return lambda arguments, given, expected: same(given, expected, atol)
+
+
+def unordered(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+    return same_elements(given, expected)
+
+
+def found_or_not(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+    """For functions that say yes by an object (a match, say): only whether there is one counts."""
+    return bool(given is not None and given is not False) == bool(
+        expected is not None and expected is not False
+    )
+
+
+def root_of_polynomial(atol: float) -> Oracle:
+    """For functions that find any zero of a polynomial, given by its coefficients from the constant
+    up."""
+
+    def is_root(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+        if isinstance(given, bool) or not isinstance(given, (int, float)):
+            return False
+        try:
+            place = float(given)  # an integer could be large enough to keep us busy
+            value = sum(
+                coefficient * place**power for power, coefficient in enumerate(arguments[0])
+            )
+        except OverflowError:
+            return False
+        return bool(abs(value) <= atol)
+
+    return is_root
+
+
+def grade_tasks(tasks: Sequence[Task], programs: Sequence[str], sandbox: Sandbox) -> list[Verdict]:
+    """One verdict for each program."""
+    verdicts = _grade(tasks, programs, [task.base_inputs for task in tasks], sandbox)
+    left = [
+        number
+        for number, (task, verdict) in enumerate(zip(tasks, verdicts, strict=True))
+        if verdict.right and task.plus_inputs
+    ]
+    again = _grade(
+        [tasks[number] for number in left],
+        [programs[number] for number in left],
+        [tasks[n].plus_inputs for n in left],
+        sandbox,
+    )
+    for number, verdict in zip(left, again, strict=True):
+        verdicts[number] = verdict
+    return verdicts
+
+
+def _grade(
+    tasks: Sequence[Task],
+    programs: Sequence[str],
+    inputs: Sequence[Sequence[Sequence[Any]]],
+    sandbox: Sandbox,
+) -> list[Verdict]:
+    references = {
+        task.name: _job(task.solution, task, given, REFERENCE_LIMITS)
+        for task, given in zip(tasks, inputs, strict=True)
+    }
+    expected = dict(zip(references, sandbox.run(list(references.values())), strict=True))
+    jobs = [
+        _job(program, task, given, _limits(expected[task.name]))
+        for task, program, given in zip(tasks, programs, inputs, strict=True)
+    ]
+    outcomes = sandbox.run(jobs)
+    return [
+        _verdict(task, given, outcome, expected[task.name])
+        for task, given, outcome in zip(tasks, inputs, outcomes, strict=True)
+    ]
+
+
+def _job(program: str, task: Task, inputs: Sequence[Sequence[Any]], limits: Limits) -> Job:
+    texts = tuple(arguments_text(arguments) for arguments in inputs)
+    literal = all(is_literal(arguments) for arguments in inputs)
+    return Job(
+        with_entry(program, task.entry),
+        texts,
+        entry=ENTRY,
+        input_as="literal" if literal else "expression",
+        limits=limits,
+    )
+
+
+def _limits(reference: Outcome) -> Limits:
+    """Four times what the canonical solution takes, as EvalPlus has it, and never less than a
+    generous minimum."""
+    return Limits(
+        cpu_s=min(4 * reference.cpu_s + 5, 300),
+        memory_mb=2048,
+        output_kb=REFERENCE_LIMITS.output_kb,
+    )
+
+
+def _verdict(
+    task: Task, inputs: Sequence[Sequence[Any]], outcome: Outcome, reference: Outcome
+) -> Verdict:
+    for arguments, given, expected in zip(inputs, outcome.results, reference.results, strict=True):
+        if expected.kind != "value":
+            return Verdict(False, f"the canonical solution fails: {expected.kind} {expected.text}")
+        if given.kind != "value":
+            return Verdict(False, failure(outcome))
+        if given.text == expected.text and _OBJECT not in given.text:
+            continue
+        if not task.oracle(arguments, arrived(given.text), arrived(expected.text)):
+            return Verdict(False, "wrong")
+    return RIGHT
+
+
+def failure(outcome: Outcome) -> str:
+    """Why a run gave no value, in a few words."""
+    return f"{outcome.kind}: {outcome.detail}" if outcome.detail else outcome.kind

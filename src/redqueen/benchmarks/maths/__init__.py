@@ -1,0 +1,1 @@
+"""Maths benchmarks, graded by a process of their own."""

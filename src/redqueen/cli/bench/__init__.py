@@ -1,0 +1,1 @@
+"""What `redqueen bench` measures."""

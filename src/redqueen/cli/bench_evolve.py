@@ -1,0 +1,138 @@
+"""`redqueen bench evolve`: seconds of one replacement, operator by operator, at the size of a real
+model."""
+
+import json
+import statistics
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from redqueen.cli.bench.engine import SHAPES
+from redqueen.cli.console import notes
+from redqueen.models.base import pick_device
+from redqueen.stages.evolve.cross import CROSSOVERS
+from redqueen.stages.evolve.mutate import MUTATIONS
+from redqueen.stages.evolve.operator import Operator
+from redqueen.stages.evolve.plan import breed
+
+if TYPE_CHECKING:
+    from redqueen.engine.torch.population import Adapter
+
+
+@dataclass(frozen=True, slots=True)
+class EvolveBench:
+    shape: str
+    rank: int
+    device: str
+    projections: int
+    parameters: int
+    """Of one member."""
+    seconds: dict[str, float]
+    """One child of members that are on the device, by operator."""
+    seconds_from_cpu: dict[str, float] | None
+    """The same with members in main memory, as an engine reads and writes them; None where that is
+    the device."""
+
+
+def run(shape: str, rank: int, device: str, rounds: int, as_json: bool) -> None:
+    result = bench_evolve(shape, rank, device, rounds)
+    if as_json:
+        print(json.dumps(asdict(result)))
+    else:
+        Console().print(_table(result))
+
+
+def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench:
+    import torch
+
+    where = pick_device(device)
+    cuda = where.type == "cuda"
+    there = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
+    here = (
+        [{name: (a.cpu(), b.cpu()) for name, (a, b) in member.items()} for member in there]
+        if cuda
+        else []
+    )
+    seconds, from_cpu = {}, {}
+    for name, operator in {**MUTATIONS, **CROSSOVERS}.items():
+        notes.print(name)
+        seconds[name] = _median(operator, there, None, rounds, cuda)
+        if cuda:
+            from_cpu[name] = _median(operator, here, str(where), rounds, cuda)
+    return EvolveBench(
+        shape=shape,
+        rank=rank,
+        device=torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
+        projections=len(there[0]),
+        parameters=sum(a.numel() + b.numel() for a, b in there[0].values()),
+        seconds=seconds,
+        seconds_from_cpu=from_cpu if cuda else None,
+    )
+
+
+def projections(shape: str) -> dict[str, tuple[int, int]]:
+    """Sizes in and out of every linear layer of the decoder."""
+    sizes = SHAPES[shape]
+    hidden, inner = sizes["hidden_size"], sizes["intermediate_size"]
+    narrow = hidden * sizes["num_key_value_heads"] // sizes["num_attention_heads"]
+    layer = {
+        "q_proj": (hidden, hidden),
+        "k_proj": (hidden, narrow),
+        "v_proj": (hidden, narrow),
+        "o_proj": (hidden, hidden),
+        "gate_proj": (hidden, inner),
+        "up_proj": (hidden, inner),
+        "down_proj": (inner, hidden),
+    }
+    return {
+        f"layers.{number}.{name}": both
+        for number in range(sizes["num_hidden_layers"])
+        for name, both in layer.items()
+    }
+
+
+def random_member(shape: str, rank: int, seed: int, device: str) -> "Adapter":
+    """A member as training might have made it: B is not zero."""
+    import torch
+
+    draw = torch.Generator(device).manual_seed(seed)
+    member: Adapter = {}
+    for name, (inside, outside) in projections(shape).items():
+        a = (torch.rand(inside, rank, generator=draw, device=device) * 2 - 1) / inside**0.5
+        member[name] = (
+            a,
+            torch.rand(rank, outside, generator=draw, device=device).sub_(0.5).mul_(0.02),
+        )
+    return member
+
+
+def _median(
+    operator: Operator, parents: "list[Adapter]", device: str | None, rounds: int, cuda: bool
+) -> float:
+    """Seconds of one child; on a GPU after one that does not count."""
+    import torch
+
+    found = []
+    for seed in range(rounds + cuda):
+        started = time.perf_counter()
+        breed(parents, operator.settings.model_validate({}), seed, device)
+        if cuda:
+            torch.cuda.synchronize()
+        found.append(time.perf_counter() - started)
+    return round(statistics.median(found[cuda:]), 4)
+
+
+def _table(result: EvolveBench) -> Table:
+    title = f"One replacement at {result.shape} shape, rank {result.rank}, {result.parameters / 1e6:.0f} M weights, {result.device}"
+    table = Table(title=title, title_justify="left")
+    table.add_column("operator")
+    table.add_column("seconds", justify="right")
+    if result.seconds_from_cpu is not None:
+        table.add_column("from main memory", justify="right")
+    for name, value in result.seconds.items():
+        beside = [] if result.seconds_from_cpu is None else [f"{result.seconds_from_cpu[name]:.3f}"]
+        table.add_row(name, f"{value:.3f}", *beside)
+    return table

@@ -1,0 +1,112 @@
+"""What is seen of a run while it goes: a line for each step under a heading, and on a terminal a
+bar for the phase within it."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from redqueen.cli.console import note, notes
+from redqueen.core.run import Run
+from redqueen.core.state import Turn
+
+_COLUMNS = {
+    "step": 8,
+    "valid": 6,
+    "solved": 6,
+    "depth": 5,
+    "branch": 6,
+    "lines": 5,
+    "teachers": 8,
+    "students": 8,
+    "tok/s": 6,
+    "s": 5,
+    "left": 6,
+}
+"""Names and widths, 79 characters in all. Lines are those that a program executes; teachers and
+students: their lowest and highest rating."""
+_HEADING_EVERY = 20
+
+
+class StepProgress:
+    """Writes to standard error; where that is a plain log, only the lines."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.bar = Progress(
+            TextColumn("{task.description:24}"),
+            BarColumn(),
+            TextColumn("{task.completed:.0f}/{task.total:.0f}"),
+            TimeElapsedColumn(),
+            console=notes,
+            transient=True,
+            disable=not notes.is_terminal,
+        )
+        self.task = self.bar.add_task("", total=1)
+        self.started, self.first = time.monotonic(), run.step
+
+    def __enter__(self) -> Self:
+        self.run.tools.tell = self.phase
+        self.bar.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.bar.stop()
+
+    def phase(self, name: str, done: int, total: int) -> None:
+        self.bar.update(
+            self.task,
+            description=f"step {self.run.step + 1}: {name}",
+            completed=done,
+            total=max(total, 1),
+        )
+
+    def step(self, turns: list[Turn], seconds: float) -> None:
+        done = self.run.step - self.first
+        if done % _HEADING_EVERY == 1:
+            note(_row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
+        left = int(
+            (time.monotonic() - self.started) / done * (self.run.config.steps - self.run.step)
+        )
+        for turn in turns:
+            where = f"  {turn.world.arm}, seed {turn.world.seed}" if len(turns) > 1 else ""
+            note(_row(_cells(turn, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
+
+
+def _cells(turn: Turn, seconds: float) -> dict[str, str]:
+    """What the columns say, but for the time that is left."""
+    figures = turn.metrics
+    tokens = figures.get("propose/tokens", 0) + figures.get("solve/tokens", 0)
+    return {
+        "step": f"{turn.step}/{turn.world.config.steps}",
+        "valid": _shown(figures.get("verify/valid_frac"), 100, "%"),
+        "solved": _shown(figures.get("solve/pass_rate"), 100, "%"),
+        "depth": _shown(figures.get("complexity/ast_depth")),
+        "branch": _shown(figures.get("complexity/cyclomatic")),
+        "lines": _shown(figures.get("complexity/steps_executed")),
+        "teachers": _ratings(turn, "teacher"),
+        "students": _ratings(turn, "student"),
+        "tok/s": f"{tokens / seconds:,.0f}",
+        "s": f"{seconds:.1f}",
+    }
+
+
+def _row(cells: dict[str, str]) -> str:
+    return " ".join(f"{text:>{_COLUMNS[name]}}" for name, text in cells.items())
+
+
+def _ratings(turn: Turn, role: str) -> str:
+    found = [member.rating.mu for member in turn.world.members if member.role == role]
+    return f"{min(found):.0f}..{max(found):.0f}" if found and turn.world.config.is_rated else "-"
+
+
+def _shown(value: float | None, scale: float = 1, unit: str = "") -> str:
+    if value is None:
+        return "-"
+    return f"{scale * value:.0f}{unit}" if unit else f"{value:.1f}"

@@ -1,0 +1,145 @@
+"""`redqueen run`, `redqueen study` and `redqueen resume`: the arms race, with its progress and its
+final table."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from threading import Thread
+
+from redqueen.cli.console import note, notes
+from redqueen.cli.final import show_final
+from redqueen.cli.measure import measure, measure_if_due
+from redqueen.cli.progress import StepProgress
+from redqueen.cli.report import run as write_report
+from redqueen.core.build import Arm, assemble, reassemble
+from redqueen.core.run import Degenerate, Run, run_folder
+from redqueen.core.state import Turn
+from redqueen.errors import ConfigError
+from redqueen.ledger.lock import RunLock
+from redqueen.ledger.store import refuse_what_is_there
+from redqueen.report.trackers import Trackers, check_trackers, open_trackers
+
+DEGENERATE, INTERRUPTED = 3, 130
+"""What the process says when a run ended before its steps were played, and when it was ended within
+a step."""
+
+
+def start(arms: Sequence[Arm], name: str, out: Path | None, root: Path) -> None:
+    """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
+    if out is not None:
+        refuse_what_is_there(out)
+    check_trackers(arms[0][1].trackers)
+    with ExitStack() as stack:
+        run = assemble(stack, arms, lambda: out or run_folder(root, name))
+        run.begin()
+        _go(run, run.ledger.folder)
+
+
+def resume(folder: Path, steps: int | None, base: str | None) -> None:
+    """Go on with a run, from its newest checkpoint; with `steps`, further than it was to go."""
+    if not (folder / "run.sqlite").exists():
+        raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
+    with ExitStack() as stack:
+        stack.enter_context(RunLock(folder))
+        run = reassemble(stack, folder, steps, base)
+        run.restore()
+        note(f"going on after step {run.step} of {run.config.steps}")
+        _go(run, folder)
+
+
+def _go(run: Run, folder: Path) -> None:
+    ended = ""
+    started = time.monotonic()
+    trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
+    with _signals() as asked_to_stop, closing(trackers), StepProgress(run) as progress:
+        try:
+            measure_if_due(run)
+            run.play(
+                lambda turns, seconds: _told(run, progress, trackers, turns, seconds), asked_to_stop
+            )
+        except Degenerate as degenerate:
+            ended = str(degenerate)
+        except FloatingPointError as error:
+            _end(
+                run,
+                f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; lower update.learning_rate in a new one.",
+            )
+            raise SystemExit(DEGENERATE) from error
+        except KeyboardInterrupt as interrupt:
+            note(
+                f"ended in step {run.step + 1}, of which nothing is kept. Go on with: redqueen resume {folder}"
+            )
+            raise SystemExit(INTERRUPTED) from interrupt
+    if not ended and run.step < run.config.steps:
+        note(
+            f"stopped after step {run.step} of {run.config.steps}. Go on with: redqueen resume {folder}"
+        )
+        return
+    _end(run, ended)
+    steps_s = time.monotonic() - started
+    verdicts = measure(run, with_base=True) if run.config.evaluate.suite else {}
+    show_final(run, folder, verdicts, steps_s)
+    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
+        write_report([folder], None, False)
+    if ended:
+        raise SystemExit(DEGENERATE)
+
+
+def _end(run: Run, why: str) -> None:
+    if why:
+        notes.print(why, style="bold red", markup=False, soft_wrap=True)
+    ended = [
+        {"name": f"ended/{world.number}", "value": world.ended}
+        for world in run.worlds
+        if world.ended and len(run.worlds) > 1
+    ]
+    run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}, *ended])
+
+
+def _told(
+    run: Run, progress: StepProgress, trackers: Trackers, turns: list[Turn], seconds: float
+) -> None:
+    progress.step(turns, seconds)
+    for turn in turns:
+        trackers.step(
+            turn.step,
+            {**turn.metrics, "time/step_s": seconds},
+            turn.world.arm if len(run.worlds) > 1 else "",
+        )
+        if turn.world.ended and len(run.worlds) > 1:
+            note(f"{turn.world.arm}, seed {turn.world.seed}: {turn.world.ended}")
+    measure_if_due(run)
+
+
+@contextmanager
+def _signals() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C or SIGTERM asks for an end after the step; the second ends at once. What is
+    committed stays either way."""
+    asked: list[Thread] = []
+
+    def ask(number: int, frame: object) -> None:
+        if asked:
+            raise KeyboardInterrupt
+        asked.append(
+            Thread(
+                target=note,
+                args=(
+                    "ending after this step; once more ends at once, and loses no step that is whole",
+                ),
+            )
+        )
+        asked[
+            0
+            # this may be in the middle of another line being written: a thread waits for its end
+        ].start()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for thread in asked:
+            thread.join()

@@ -1,0 +1,47 @@
+"""`redqueen runs`: the runs of a folder, as a table or as JSON."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from redqueen.ledger.runs import RunSummary, list_runs
+
+
+def show(root: Path, as_json: bool) -> None:
+    found = list_runs(root)
+    if as_json:
+        print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in found]))
+        return
+    if not found:
+        Console().print(
+            f"no runs in {root}. `redqueen run` makes one.",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
+        return
+    table = Table("folder", "steps", "base", "created", "now")
+    for run in found:
+        cells = (
+            str(run.folder),
+            f"{run.steps_done}/{run.steps_wanted or '?'}",
+            run.base,
+            run.created[:16].replace("T", " "),
+            _now(run),
+        )
+        table.add_row(*map(escape, cells))
+    Console().print(table)
+
+
+def _now(run: RunSummary) -> str:
+    if run.active:
+        return "running"
+    if run.problem:
+        return run.problem[:60]
+    if run.steps_wanted is not None and run.steps_done >= run.steps_wanted:
+        return "done"
+    return run.ended[:60] or "can be resumed"

@@ -1,0 +1,125 @@
+"""`redqueen verify`: proposals as a model wrote them become problems, or rejections with their
+reason."""
+
+import json
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from redqueen.cli.console import warn_if_unsafe
+from redqueen.config.schema import Config, load_config
+from redqueen.errors import DataError, unknown
+from redqueen.jsonl import open_output, read_jsonl
+from redqueen.records import Problem, Proposal, Rejection
+from redqueen.sandbox.inspection.complexity import Complexity
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.stages.verify import verify
+
+
+def run(
+    path: Path, out: Path | None, config_file: Path | None, settings: list[str], as_json: bool
+) -> None:
+    config = load_config(config_file, settings)
+    kinds, pack = config.tasks.load_kinds(), config.tasks.load_pack()
+    proposals = [
+        _proposal(row, config, f"{path}, line {number}")
+        for number, row in read_jsonl(path, required=("kind", "text"))
+    ]
+    warn_if_unsafe(config.sandbox.unsafe)
+    with open_output(out) as output, SandboxPool(config.sandbox) as sandbox:
+        verdicts = verify(proposals, kinds, pack, sandbox, config.verify)
+        if as_json or out is not None:
+            for proposal, verdict in zip(proposals, verdicts, strict=True):
+                output.write(json.dumps(_record(proposal, verdict)) + "\n")
+    if not as_json:
+        console = Console(highlight=False, soft_wrap=True)
+        for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
+            _show(console, number, proposal, verdict)
+        console.print(_summary(verdicts), style="bold")
+
+
+def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
+    if row["kind"] not in config.tasks.kinds:
+        raise DataError(
+            f"{where}: "
+            + unknown("task kind", row["kind"], config.tasks.kinds)
+            + " (tasks.kinds says which are played.)"
+        )
+    program = row.get("program")
+    if program is not None and not isinstance(program, str):
+        raise DataError(f"{where}: the field 'program' is not text")
+    return Proposal(row["kind"], row["text"], () if program is None else (_archived(program),))
+
+
+def _archived(program: str) -> Problem:
+    """A program that a code_f proposal was written for; of the archived problem no more is needed
+    to verify it."""
+    return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0), 0)
+
+
+def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
+    if isinstance(verdict, Rejection):
+        return {
+            "kind": proposal.kind,
+            "valid": False,
+            "reason": verdict.reason,
+            "detail": verdict.detail,
+        }
+    problem = asdict(verdict)
+    del problem["author"]
+    return {"valid": True, "key": verdict.key, **problem}
+
+
+def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | Rejection) -> None:
+    """One proposal: its verdict on a line, then what it is about."""
+    if isinstance(verdict, Problem):
+        measure = verdict.complexity
+        console.print(
+            f"[bold green]✓ {number:2} {proposal.kind}[/]  problem {verdict.key[:8]}  "
+            f"[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · {measure.loc} lines · {verdict.steps} steps executed[/]"
+        )
+        _indented(console, verdict.program)
+        if verdict.message:
+            _indented(console, f'"{verdict.message}"')
+        for given, output in zip(verdict.inputs, verdict.outputs, strict=True):
+            _indented(console, f"f({_cut(given)}) → {_cut(output)}", "green")
+    else:
+        console.print(
+            f"[bold red]✗ {number:2} {proposal.kind}[/]  {verdict.reason}: {escape(_cut(verdict.detail))}"
+        )
+        _indented(console, _cut(_without_tags(proposal.text), 400), "dim")
+
+
+def _indented(console: Console, text: str, style: str = "") -> None:
+    for line in text.strip("\n").splitlines():
+        console.print("     " + escape(_printable(line)), style=style)
+
+
+def _without_tags(text: str) -> str:
+    """The part of a text between its answer tags, if it has them, without the fences."""
+    answer = text.rpartition("<answer>")[2].partition("</answer>")[0]
+    return "\n".join(line for line in answer.splitlines() if not line.startswith("```"))
+
+
+def _summary(verdicts: list[Problem | Rejection]) -> str:
+    reasons = Counter(verdict.reason for verdict in verdicts if isinstance(verdict, Rejection))
+    valid = len(verdicts) - sum(reasons.values())
+    counts = ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+    return f"{valid} of {len(verdicts)} proposals are problems" + (
+        f"; rejected: {counts}" if counts else ""
+    )
+
+
+def _cut(text: str, most: int = 80) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """Hostile text may carry control codes: they reach a terminal only escaped."""
+    return "".join(
+        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
+    )

@@ -1,1 +1,0 @@
-"""The commands behind the command line, one a file."""

@@ -1,0 +1,1 @@
+"""Settings: sections, recipes, studies and the open tables."""

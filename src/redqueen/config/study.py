@@ -1,0 +1,62 @@
+"""Studies: arms (sets of rules) times seeds, each a world of one run.
+
+A study is a TOML file: `recipe` (a recipe to begin from), `seeds`, `[common]` (settings of all
+arms) and `[arms.NAME]` for each arm, with sparse settings as in a recipe. Settings of the engine,
+the base and the steps are common to all.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from redqueen.config.schema import Config, find_recipe, read_toml, set_value, validated
+from redqueen.errors import ConfigError, unknown
+
+_KEYS = ("recipe", "seeds", "common", "arms")
+
+
+def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
+    """The worlds of a study, by arm and then by seed. What is set on the command line is set in
+    every arm; `seeds` can be, too."""
+    study = read_toml(path)
+    for key in study:
+        if key not in _KEYS:
+            raise ConfigError(f"{path}: " + unknown("part of a study", key, _KEYS))
+    settings = list(settings)
+    for setting in [one for one in settings if one.startswith("seeds=")]:
+        study["seeds"] = tomllib.loads(setting)["seeds"]
+        settings.remove(setting)
+    arms, seeds = study.get("arms"), study.get("seeds", [0])
+    if not isinstance(arms, dict) or not arms or not isinstance(seeds, list) or not seeds:
+        raise ConfigError(f"{path}: a study needs [arms.NAME] tables and a list of seeds")
+    begin = read_toml(find_recipe(study["recipe"])) if "recipe" in study else {}
+    begin = merged(begin, study.get("common", {}))
+    return [
+        (arm, _config(begin, rules, settings, seed))
+        for arm, rules in arms.items()
+        for seed in seeds
+    ]
+
+
+def _config(
+    begin: dict[str, Any], rules: dict[str, Any], settings: Sequence[str], seed: int
+) -> Config:
+    values = merged(begin, rules)
+    for setting in settings:
+        set_value(values, setting)
+    values["seed"] = seed
+    return validated(values)
+
+
+def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    """The second over the first, table by table."""
+    found = deepcopy(first)
+    for name, value in second.items():
+        found[name] = (
+            merged(found[name], value)
+            if isinstance(value, dict) and isinstance(found.get(name), dict)
+            else deepcopy(value)
+        )
+    return found

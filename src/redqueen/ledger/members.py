@@ -1,0 +1,125 @@
+"""Members out of a run's newest checkpoint: as PEFT folders, as full weights, or all students as
+one adapter."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redqueen.config.schema import Config, config_from_toml
+from redqueen.core.run import ENGINE_FILE
+from redqueen.errors import ConfigError, DataError, unknown
+from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
+from redqueen.ledger.store import base_weights
+
+if TYPE_CHECKING:
+    from redqueen.engine.torch.population import Adapter, Population
+
+_WEIGHTS = "weights"
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A member as the checkpoint has it."""
+
+    member: str
+    role: str
+    slot: int
+    """Its row in the engine's weights."""
+    mu: float
+    sigma: float
+    version: int
+
+
+def newest_checkpoint(folder: Path) -> Checkpoint:
+    found = Checkpoints(folder).newest()
+    if found is None:
+        raise DataError(
+            f"no checkpoint of the run in {folder} can be read, so its members are lost. `redqueen export --problems` still works."
+        )
+    return found
+
+
+def saved_members(checkpoint: Checkpoint, world: int) -> list[Saved]:
+    """The living members of a world. Worlds have their slots one after another, in their order."""
+    worlds: list[dict[str, Any]] = checkpoint.state["worlds"]
+    if not 0 <= world < len(worlds):
+        raise ConfigError(f"there is no world {world}: this run has {len(worlds)}, from 0")
+    first = sum(len(before["members"]) for before in worlds[:world])
+    return [
+        Saved(
+            one["id"],
+            one["role"],
+            first + one["slot"],
+            one["rating"]["mu"],
+            one["rating"]["sigma"],
+            one["version"],
+        )
+        for one in worlds[world]["members"]
+    ]
+
+
+def choose(members: Sequence[Saved], wanted: str) -> Saved:
+    found = {one.member: one for one in members}
+    if wanted not in found:
+        raise ConfigError(unknown("living member", wanted, found))
+    return found[wanted]
+
+
+def load_adapters(
+    about: dict[str, str],
+    checkpoint: Checkpoint,
+    members: Sequence[Saved],
+    base_now: str | None = None,
+) -> "tuple[Population, list[Adapter]]":
+    """The members' weights, and a population of one on their base. Only their rows of the file are
+    read."""
+    from safetensors import safe_open
+
+    from redqueen.engine.torch.population import Population
+    from redqueen.models.base import load_base
+
+    config = config_from_toml(about["config"])
+    base = load_base(base_now or config.base, device="cpu", dtype=_dtype(config, about))
+    base.check(base_weights(about))
+    engine = config.engine
+    population = Population(base, 1, engine.rank, engine.alpha, engine.targets)
+    adapters = []
+    with safe_open(checkpoint.folder / ENGINE_FILE, framework="pt") as file:
+        rows = file.get_slice(_WEIGHTS)
+        slots, size = rows.get_shape()
+        if size != population.parameters_each or any(member.slot >= slots for member in members):
+            raise DataError(
+                f"the weights in {checkpoint.folder} are not of the base '{config.base}' with rank {engine.rank}: its files have changed"
+            )
+        for member in members:
+            population.weights[0] = rows[member.slot : member.slot + 1][0]
+            adapters.append(population.read(0))
+    return population, adapters
+
+
+def _dtype(config: Config, about: dict[str, str]) -> Any:
+    """What the base had in the run: on a GPU `auto` was bfloat16."""
+    if config.dtype != "auto":
+        return config.dtype
+    return "float32" if '"device": "CPU' in about.get("machine", "") else "bfloat16"
+
+
+def soup(adapters: "Sequence[Adapter]") -> "Adapter":
+    """The mean of what all members add to the base, cut back to their rank: the nearest adapter to
+    their average.
+
+    Averaging A and B by themselves would be another thing, with cross terms that are in no member.
+    """
+    import torch
+
+    from redqueen.stages.evolve.lowrank import Span, stacks
+
+    found: Adapter = {}
+    for parents in stacks(adapters, torch.device("cpu")):
+        span = Span(*parents)
+        child = span.svd(span.weighted(*[1 / len(parents)] * len(parents))).child()
+        found |= {
+            name: (child.a[number], child.b[number]) for number, name in enumerate(child.names)
+        }
+    return {name: found[name] for name in adapters[0]}

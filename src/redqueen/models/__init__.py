@@ -1,0 +1,1 @@
+"""Base models: loading them, telling them apart, adapters as PEFT folders."""

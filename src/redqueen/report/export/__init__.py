@@ -1,0 +1,1 @@
+"""Files for others: problems as data sets, members with model cards."""

@@ -1,0 +1,70 @@
+"""Static checks: cheap filters that turn away a program before it is run, each with a reason that
+is counted.
+
+They save the price of a run and keep obvious chance out of the archive. They are not a wall: what
+they miss meets the sandbox.
+"""
+
+import ast
+from collections.abc import Iterable
+
+from redqueen.sandbox.inspection.complexity import bound_name
+
+ALLOWED_MODULES: frozenset[str] = frozenset(
+    """
+    abc array bisect calendar cmath collections copy dataclasses decimal enum fractions functools heapq itertools json math numbers
+    operator re statistics string textwrap types typing unicodedata
+    """.split()
+)
+"""Modules a proposed program may import: they compute, and reach neither files, clocks, chance nor
+the interpreter's inside."""
+
+FORBIDDEN_NAMES = frozenset(
+    "__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split()
+)
+"""Builtins whose result depends on the process, that reach past the program's own text, or that
+only make noise."""
+
+FORBIDDEN_ATTRIBUTES = frozenset(
+    "__bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__ __subclasses__ __traceback__ f_back f_globals".split()
+)
+"""Attributes that lead from a value into the interpreter."""
+
+
+def check(
+    tree: ast.Module, allowed_modules: Iterable[str] = ALLOWED_MODULES, entry: str = "f"
+) -> str | None:
+    """The reason to turn the program away, as `word: what`, or None."""
+    count = sum(isinstance(node, ast.FunctionDef) and node.name == entry for node in tree.body)
+    if count != 1:
+        return f"entry: {count} functions named {entry} at the top level, expected one"
+    allowed, nodes = frozenset(allowed_modules), list(ast.walk(tree))
+    own = {bound_name(node) for node in nodes}  # an argument called `input` is no builtin
+    for node in nodes:
+        reason = _check_node(node, allowed, entry, FORBIDDEN_NAMES - own)
+        if reason is not None:
+            return reason
+    return None
+
+
+def _check_node(
+    node: ast.AST, allowed: frozenset[str], entry: str, forbidden: frozenset[str]
+) -> str | None:
+    if isinstance(node, ast.Name):
+        if isinstance(node.ctx, ast.Load):
+            return f"forbidden_name: {node.id}" if node.id in forbidden else None
+        return f"entry: {entry} is bound a second time" if node.id == entry else None
+    if isinstance(node, ast.Attribute):
+        return f"forbidden_attribute: {node.attr}" if node.attr in FORBIDDEN_ATTRIBUTES else None
+    if isinstance(node, ast.Import):
+        names = [alias.name for alias in node.names]
+    elif isinstance(node, ast.ImportFrom):
+        names = [node.module if node.module and not node.level else "a relative import"]
+    elif isinstance(node, ast.Global) and entry in node.names:
+        return f"entry: {entry} is bound a second time"
+    else:
+        return None
+    foreign = [
+        name for name in names if name not in allowed and name.partition(".")[0] not in allowed
+    ]
+    return f"forbidden_import: {foreign[0][:60]}" if foreign else None

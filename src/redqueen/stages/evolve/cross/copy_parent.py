@@ -1,0 +1,20 @@
+"""copy_parent: the first parent, as it is. The control that has selection and no variation. On the
+raw factors."""
+
+from typing import TYPE_CHECKING, Literal
+
+from redqueen.stages.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from redqueen.stages.evolve.lowrank import Stack
+    from redqueen.stages.evolve.operator_rng import Draws
+
+
+class CopyParent(OperatorSettings):
+    """A control: what any operator must beat."""
+
+    type: Literal["copy_parent"] = "copy_parent"
+
+
+def copy_parent(first: "Stack", second: "Stack", settings: CopyParent, draws: "Draws") -> "Stack":
+    return first

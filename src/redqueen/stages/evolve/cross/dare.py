@@ -1,0 +1,42 @@
+"""X1, dare: entries of each parent are dropped by chance and the others enlarged to make up for it,
+then both are averaged. On Delta, masks on B.
+
+The mask is on B, in the basis that the parent's A is: for any A that leaves the mean of Delta as it
+was, which is all that is claimed.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from redqueen.stages.evolve.cross.linear import combined
+from redqueen.stages.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from redqueen.stages.evolve.lowrank import Stack
+    from redqueen.stages.evolve.operator_rng import Draws
+
+
+class Dare(OperatorSettings):
+    """DARE, Yu et al. 2023 (arXiv 2311.03099)."""
+
+    type: Literal["dare"] = "dare"
+    drop: float = Field(default=0.7, ge=0, lt=1)
+    """Chance of an entry to be dropped."""
+    share: float = Field(default=0.5, ge=0, le=1)
+    """Weight of the second parent; the first has the rest."""
+
+
+def dare(first: "Stack", second: "Stack", settings: Dare, draws: "Draws") -> "Stack":
+    keep = 1 - settings.drop
+    return combined(
+        _thinned(first, keep, draws),
+        _thinned(second, keep, draws),
+        1 - settings.share,
+        settings.share,
+    )
+
+
+def _thinned(parent: "Stack", keep: float, draws: "Draws") -> "Stack":
+    return replace(parent, b=parent.b * (draws.uniform(parent.names, parent.b) < keep) / keep)

@@ -1,0 +1,26 @@
+"""X2, layerwise: each projection whole from one parent, by coin. On the raw factors."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from redqueen.stages.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from redqueen.stages.evolve.lowrank import Stack
+    from redqueen.stages.evolve.operator_rng import Draws
+
+
+class Layerwise(OperatorSettings):
+    """PopuLoRA (arXiv 2605.16727)."""
+
+    type: Literal["layerwise"] = "layerwise"
+    share: float = Field(default=0.5, ge=0, le=1)
+    """Chance of a projection to come from the second parent."""
+
+
+def layerwise(first: "Stack", second: "Stack", settings: Layerwise, draws: "Draws") -> "Stack":
+    coins = [draws.once(f"layerwise {name}") < settings.share for name in first.names]
+    other = first.a.new_tensor(coins).bool()[:, None, None]
+    return replace(first, a=second.a.where(other, first.a), b=second.b.where(other, first.b))

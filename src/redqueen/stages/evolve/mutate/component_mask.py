@@ -1,0 +1,31 @@
+"""M3, component_mask: a random share of the singular components is set to zero. On Delta.
+
+A masked component keeps its direction in A, with a B of zero: it can be learned again, as a
+newborn's.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from redqueen.stages.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from redqueen.stages.evolve.lowrank import Stack
+    from redqueen.stages.evolve.operator_rng import Draws
+
+
+class ComponentMask(OperatorSettings):
+    """PopuLoRA (arXiv 2605.16727)."""
+
+    type: Literal["component_mask"] = "component_mask"
+    rho: float = Field(default=0.3, ge=0, le=1)
+    """Share of the components that go, in each projection, rounded to a whole number."""
+
+
+def component_mask(parent: "Stack", settings: ComponentMask, draws: "Draws") -> "Stack":
+    svd = parent.svd()
+    places = draws.normal(parent.names, svd.values).argsort(1).argsort(1)
+    kept = places >= round(settings.rho * parent.rank)
+    return replace(svd, carried=svd.carried * kept[:, :, None]).child()

@@ -1,0 +1,55 @@
+"""M1, svd_jitter: the singular values are scaled and the singular directions turned a little inside
+their own spaces. On Delta.
+
+Known of the paper: S' = S exp(eps z), Cayley rotations of random skew matrices, eps 0.1. How the
+skew matrix is scaled is not known; ours turns every direction by about `turn` radians whatever the
+rank. Nil components of Delta stay nil, and the turning leaves them out on B's side.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from redqueen.stages.evolve.operator import OperatorSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from redqueen.stages.evolve.lowrank import Stack
+    from redqueen.stages.evolve.operator_rng import Draws
+
+
+class SvdJitter(OperatorSettings):
+    """PopuLoRA (arXiv 2605.16727); Cayley 1846 for rotations from skew matrices."""
+
+    type: Literal["svd_jitter"] = "svd_jitter"
+    eps: float = Field(default=0.1, ge=0)
+    """Spread of the singular values' logarithms."""
+    turn: float = Field(default=0.1, ge=0)
+    """Angle, in radians, by which a singular direction turns, about."""
+
+
+def svd_jitter(parent: "Stack", settings: SvdJitter, draws: "Draws") -> "Stack":
+    svd = parent.svd()
+    live = svd.live[:, :, None]
+    values = svd.values * (settings.eps * draws.normal(parent.names, svd.values)).exp()
+    turned_left = _cayley(draws.normal(parent.names, svd.span.gram_a), settings.turn)
+    turned_right = _cayley(
+        draws.normal(parent.names, svd.span.gram_a) * live * live.mT, settings.turn
+    )
+    return replace(
+        svd, left=svd.left @ turned_left, carried=values[:, :, None] * (turned_right @ svd.right)
+    ).child()
+
+
+def _cayley(noise: "Tensor", turn: float) -> "Tensor":
+    """[n, r, r]: (I - K)^-1 (I + K) of the noise's skew part, scaled so that each direction turns
+    by about `turn`."""
+    import torch
+
+    rank = noise.shape[1]
+    skew = (noise - noise.mT) * (turn / 2 / (2 * max(1, rank - 1)) ** 0.5)
+    one = torch.eye(rank, dtype=noise.dtype, device=noise.device)
+    turned: Tensor = torch.linalg.solve(one - skew, one + skew)
+    return turned

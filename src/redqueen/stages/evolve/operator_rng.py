@@ -1,0 +1,75 @@
+"""Chance for operators: every projection has its own stream, so that what it draws does not depend
+on the others, on the stacks or the device.
+
+Numbers are drawn on the CPU, by as many threads as are useful, and moved to where the factors are.
+"""
+
+import os
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import Tensor
+
+from redqueen.rng import seed_for, stream
+
+_LOWEST = -(2**63)
+_WORTH_THREADS = 2**16
+
+
+class Draws:
+    """The random numbers of one child."""
+
+    def __init__(self, seed: int, names: Sequence[str]) -> None:
+        self.seed, self.names = seed, tuple(names)
+        self._generators: dict[str, torch.Generator] = {}
+        self._threads = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
+
+    def once(self, label: str) -> float:
+        """A number between 0 and 1 for the whole child; the same whenever it is asked for."""
+        return stream(self.seed, "once", label).random()
+
+    def chosen(self, label: str, frac: float) -> frozenset[str]:
+        """A share of all projections, at least one unless the share is zero; the same whenever it
+        is asked for."""
+        count = max(1, round(frac * len(self.names))) if frac > 0 else 0
+        draw: random.Random = stream(self.seed, "chosen", label)
+        return frozenset(draw.sample(sorted(self.names), count))
+
+    def normal(self, names: Sequence[str], like: Tensor) -> Tensor:
+        """Standard normal numbers for a stack [n, ...] of these projections."""
+        found = torch.empty(like.shape)
+        self._fill(
+            names, found.numel(), lambda place, generator: found[place].normal_(generator=generator)
+        )
+        return found.to(like.device, like.dtype)
+
+    def uniform(self, names: Sequence[str], like: Tensor) -> Tensor:
+        """Numbers between 0 and 1, in steps of 2^-16: masks need no finer ones, and four come from
+        one draw."""
+        each = like[0].numel()
+        words = torch.empty(len(names), -(-each // 4), dtype=torch.int64)
+        self._fill(
+            names,
+            words.numel(),
+            lambda place, generator: words[place].random_(_LOWEST, None, generator=generator),
+        )
+        sixteen = words.view(torch.int16)[:, :each].to(like.device)
+        return sixteen.to(like.dtype).add_(2**15 + 0.5).mul_(2**-16).view(like.shape)
+
+    def _fill(
+        self, names: Sequence[str], entries: int, fill: Callable[[int, torch.Generator], object]
+    ) -> None:
+        generators = [
+            self._generators.setdefault(
+                name, torch.Generator().manual_seed(seed_for(self.seed, "projection", name))
+            )
+            for name in names
+        ]
+        # where there is little to draw, threads cost more than they save
+        list(
+            (self._threads.map if entries > _WORTH_THREADS else map)(
+                fill, range(len(names)), generators
+            )
+        )

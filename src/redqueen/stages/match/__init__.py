@@ -1,0 +1,1 @@
+"""The match stage: which student attempts which teacher's problems."""

@@ -1,0 +1,56 @@
+"""TrueSkill for one against one without draws, in closed form (Herbrich, Minka, Graepel 2006)."""
+
+import math
+
+from pydantic import Field
+
+from redqueen.config.section import Section
+from redqueen.records import Rating
+
+
+class RatingConfig(Section):
+    mu: float = 25.0
+    """Skill that a new member is given."""
+    sigma: float = Field(default=25.0 / 3, gt=0)
+    """How uncertain that is."""
+    beta: float = Field(default=25.0 / 6, gt=0)
+    """How much of a game is chance: so much more skill wins about 76 % of the games."""
+    tau: float = Field(default=25.0 / 300, ge=0)
+    """How much skill drifts between two games: members learn, so no rating is ever certain."""
+
+    def newborn(self) -> Rating:
+        return Rating(self.mu, self.sigma)
+
+
+def chance(first: Rating, second: Rating, config: RatingConfig) -> float:
+    """The chance that the first one wins against the second."""
+    return _cdf(
+        (first.mu - second.mu) / math.sqrt(first.sigma**2 + second.sigma**2 + 2 * config.beta**2)
+    )
+
+
+def rate(winner: Rating, loser: Rating, config: RatingConfig) -> tuple[Rating, Rating]:
+    """Both ratings after a game."""
+    won, lost = winner.sigma**2 + config.tau**2, loser.sigma**2 + config.tau**2
+    spread = math.sqrt(won + lost + 2 * config.beta**2)
+    lead = (winner.mu - loser.mu) / spread
+    surprise = _hazard(lead)
+    certainty = surprise * (surprise + lead)
+
+    def after(mu: float, variance: float, sign: int) -> Rating:
+        return Rating(
+            mu + sign * variance / spread * surprise,
+            math.sqrt(variance * max(1 - variance / spread**2 * certainty, 1e-4)),
+        )
+
+    return after(winner.mu, won, 1), after(loser.mu, lost, -1)
+
+
+def _cdf(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def _hazard(x: float) -> float:
+    """Density over distribution of the normal; far out, where both vanish, their limit."""
+    below = _cdf(x)
+    return math.exp(-x * x / 2) / math.sqrt(2 * math.pi) / below if below > 1e-300 else -x

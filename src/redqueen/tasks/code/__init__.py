@@ -1,0 +1,1 @@
+"""Code reasoning: deduction, abduction and induction over Python programs."""
