@@ -26,7 +26,7 @@ SETTINGS = (
     "population.teachers=2", "population.students=2", "tasks.kinds=['code_o', 'code_f']", "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
     "propose.prompts=1", "propose.samples=3", "propose.max_tokens=96", "propose.max_prompt_chars=600", "propose.temperature=1.2",
     "solve.attempts=3", "solve.max_tokens=64", "solve.temperature=1.5", "evolve.every=2", "evolve.share=0.5",
-    "stop.lazy_steps=1000", "stop.still_steps=1000", "evaluate.suite=", "sandbox.lanes=1",
+    "stop.steps_without_problem=1000", "stop.steps_without_update=1000", "evaluate.suite=", "sandbox.workers=1",
 )  # fmt: skip
 
 

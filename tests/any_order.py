@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.sandbox.literals import canonical, parse_literal
-from redqueen.tasks import Draft, Request, RunRules, Worked
+from redqueen.tasks import Draft, FewShot, Request, RunRules
 from redqueen.tasks.code.programs import read_input, read_output, read_program, verification
 from redqueen.tasks.kind import Block, take
 
-_WORKED = Worked(  # chat models see it as an earlier turn
+_WORKED = FewShot(  # chat models see it as an earlier turn
     "The text has an a, a b and a c; each of them is doubled.",
     reply=(("output", "['aa', 'cc', 'bb']"),),
     given=(

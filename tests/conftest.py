@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from redqueen.sandbox.config import SandboxConfig
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ os.environ.setdefault(
 
 @pytest.fixture(scope="session")
 def pool() -> Iterator[SandboxPool]:
-    with SandboxPool(SandboxConfig(lanes=2)) as pool:
+    with SandboxPool(SandboxConfig(workers=2)) as pool:
         yield pool
 
 

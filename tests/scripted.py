@@ -21,18 +21,18 @@ from redqueen.core.step import Tools
 from redqueen.core.world import new_world
 from redqueen.engine.protocol import (
     Completion,
-    Ended,
     MemberStats,
-    Row,
-    Sampling,
-    TrainRow,
+    OnFinish,
+    SampleRequest,
+    SamplingParams,
+    TrainSample,
     TrainSettings,
     TrainStats,
 )
-from redqueen.engine.text_sampler import Ask, Receive, Written
+from redqueen.engine.text_sampler import Receive, TextCompletion, TextRequest
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.store import Ledger
-from redqueen.records import Problem, Writing
+from redqueen.records import Problem, Rollout
 from redqueen.sandbox import Inspection, Job, Outcome, Result, Sandbox
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.inspection.complexity import measure
@@ -40,7 +40,7 @@ from redqueen.sandbox.jobs import Kind
 from redqueen.stages.verify import judge_drafts
 from redqueen.tasks import KINDS
 from redqueen.tasks.code.sources import load_source, seed_drafts
-from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 Script = Callable[[str, Random], str]
 """From a prompt and a random stream: a text."""
@@ -53,7 +53,7 @@ SMALL = (
     "solve.attempts=4",
     "evolve.every=0",
     "evaluate.suite=",
-    "tasks.pack=compact",
+    "tasks.prompt_format=compact",
 )
 
 
@@ -93,16 +93,20 @@ def both(poses: Script, solves: Script) -> Script:
     return lambda prompt, draw: (poses if prompt.startswith(">>teacher") else solves)(prompt, draw)
 
 
-class ScriptedScribe:
+class ScriptedSampler:
     """Slots write by their scripts; the last texts are given first, as a model may do."""
 
     def __init__(self, scripts: Mapping[int, Script]) -> None:
         self.scripts = scripts
 
-    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+    def write(
+        self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+    ) -> list[TextCompletion]:
         texts = [self.scripts[ask.slot](ask.prompt.text, Random(ask.seed)) for ask in asks]
         found = [
-            Written(text, Writing((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop"))
+            TextCompletion(
+                text, Rollout((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop")
+            )
             for text in texts
         ]
         for number in reversed(range(len(found))):
@@ -116,10 +120,12 @@ class CountingEngine:
     def __init__(self, slots: int) -> None:
         self.weights = [0.0] * slots
 
-    def generate(self, rows: Sequence[Row], sampling: Sampling, ended: Ended) -> list[Completion]:
+    def generate(
+        self, rows: Sequence[SampleRequest], sampling: SamplingParams, ended: OnFinish
+    ) -> list[Completion]:
         raise AssertionError("scripted members do not come here")
 
-    def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
         useful = [row for row in rows if row.advantage]
         for row in useful:
             assert isinstance(row.advantage, float)
@@ -221,11 +227,11 @@ def scripted_run(
         load_source(config.fixed, config.tasks.kinds) if config.is_fixed else None,
     )
     tools = Tools(
-        ScriptedScribe(dict(enumerate([*teachers, *students]))),
+        ScriptedSampler(dict(enumerate([*teachers, *students]))),
         engine,
         sandbox,
         config.tasks.load_kinds(),
-        CompactPack(),
+        CompactFormat(),
     )
     new = not (folder / "run.sqlite").exists()
     about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}

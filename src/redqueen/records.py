@@ -72,14 +72,14 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class Rollout:
     """A sampled text, in tokens, with what training needs to learn from it."""
 
     prompt: tuple[int, ...]
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     """Of each token, as it was sampled."""
-    ended: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length"]
 
     @property
     def logprob(self) -> float:
@@ -120,7 +120,7 @@ class Proposal:
     text: str
     references: tuple[Problem, ...] = ()
     author: Author | None = None
-    writing: Writing | None = None
+    rollout: Rollout | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Attempt:
 
     problem: Problem
     text: str
-    verdict: Literal["right", "wrong", "malformed"]
+    verdict: Literal["correct", "wrong", "malformed"]
     detail: str = ""
     author: Author | None = None
-    writing: Writing | None = None
+    rollout: Rollout | None = None

@@ -10,21 +10,22 @@ import random
 import pytest
 
 from redqueen.config.schema import load_config
+from redqueen.config.stages import ProposeConfig, VerifyConfig
 from redqueen.core.archive import Archive
 from redqueen.errors import ConfigError
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.propose import ProposeConfig, proposal_prompt
+from redqueen.stages.propose import proposal_prompt
 from redqueen.stages.solve import grade
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import chat
 from tests.unit.test_archive import problem as archived
 
-CHAT = load_pack("chat")
+CHAT = load_prompt_format("chat")
 
 
 def propose(
@@ -112,7 +113,7 @@ def test_3b_an_input_that_closes_the_call_earns_nothing(pool: SandboxPool) -> No
     assert eval(f"7 == f({answer})", {"f": exec_f(program)})
     problem = a_problem(pool, "code_i", program, "1")
     assert attempt(pool, problem, "input", answer) == "malformed"
-    assert attempt(pool, problem, "input", "1") == "right"
+    assert attempt(pool, problem, "input", "1") == "correct"
 
 
 def test_3c_an_object_that_equals_everything_is_no_value(pool: SandboxPool) -> None:
@@ -144,7 +145,7 @@ def test_3d_types_count(pool: SandboxPool, gold: str, answer: str) -> None:
     )
     problem = a_problem(pool, "code_o", f"def f(x): return {gold}", "1")
     assert attempt(pool, problem, "output", answer) == "wrong"
-    assert attempt(pool, problem, "output", gold) == "right"
+    assert attempt(pool, problem, "output", gold) == "correct"
 
 
 def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(
@@ -174,7 +175,7 @@ def test_4_an_answer_is_never_evaluated_and_imports_meet_a_list_of_modules(
 
 def test_5_checks_run_side_by_side(pool: SandboxPool) -> None:
     pool.run([Job("def f(): return 1")] * 10)
-    assert pool.most_in_flight == len(pool.lanes) == 2
+    assert pool.most_in_flight == len(pool.workers) == 2
 
 
 def test_6_attempts_are_sampled_never_greedy() -> None:

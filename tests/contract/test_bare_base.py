@@ -1,17 +1,17 @@
-"""Sampling from a bare base: a row's greedy completion is its own; stop tokens, stop texts and
+"""SamplingParams from a bare base: a row's greedy completion is its own; stop tokens, stop texts and
 limits end it."""
 
 from collections.abc import Sequence
 
 import pytest
 
-from redqueen.engine.protocol import Completion, Row, Sampling
+from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.base import Base
 from redqueen.pawn.heldout import load_suite
 from redqueen.stages.solve import answer_prompt
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts import load_prompt_format
 
 
 @pytest.fixture(scope="module")
@@ -19,19 +19,21 @@ def prompts(pawn: Base) -> list[tuple[int, ...]]:
     """Questions of all kinds and tiers."""
     problems = [item.problem for item in load_suite("heldout-quick")[::25]]
     return [
-        tuple(pawn.encode(answer_prompt(problem, KINDS[problem.kind], load_pack("compact"))))
+        tuple(
+            pawn.encode(answer_prompt(problem, KINDS[problem.kind], load_prompt_format("compact")))
+        )
         for problem in problems
     ]
 
 
-def greedy(pawn: Base, *stop_texts: str) -> Sampling:
-    return Sampling(temperature=0, stop_tokens=pawn.stops(())[0], stop_texts=stop_texts)
+def greedy(pawn: Base, *stop_texts: str) -> SamplingParams:
+    return SamplingParams(temperature=0, stop_tokens=pawn.stops(())[0], stop_texts=stop_texts)
 
 
 def test_a_greedy_completion_is_the_same_alone_and_among_others(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:
-    rows = [Row(prompt, max_tokens=40) for prompt in prompts]
+    rows = [SampleRequest(prompt, max_tokens=40) for prompt in prompts]
     among_others = TorchEngine(pawn).generate(rows, greedy(pawn))
     assert [TorchEngine(pawn).generate([row], greedy(pawn))[0].tokens for row in rows] == [
         completion.tokens for completion in among_others
@@ -45,33 +47,35 @@ def test_a_greedy_completion_is_the_same_alone_and_among_others(
 def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:
-    rows = [Row(prompt, max_tokens=4 + 12 * number) for number, prompt in enumerate(prompts)]
+    rows = [
+        SampleRequest(prompt, max_tokens=4 + 12 * number) for number, prompt in enumerate(prompts)
+    ]
     stops = pawn.stops(())[0]
     found = TorchEngine(pawn).generate(rows, greedy(pawn))
     for row, completion in zip(rows, found, strict=True):
         assert not stops & set(completion.tokens[:-1])
-        if completion.ended == "stop":
+        if completion.finish_reason == "stop":
             assert completion.tokens[-1] in stops
             assert len(completion.tokens) <= row.max_tokens
         else:
             assert len(completion.tokens) == row.max_tokens
-    assert {completion.ended for completion in found} == {"stop", "length"}
+    assert {completion.finish_reason for completion in found} == {"stop", "length"}
 
 
 def test_without_stops_every_row_writes_to_its_limit(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:
-    rows = [Row(prompt, max_tokens=1 + number) for number, prompt in enumerate(prompts)]
+    rows = [SampleRequest(prompt, max_tokens=1 + number) for number, prompt in enumerate(prompts)]
     assert [
         len(completion.tokens)
-        for completion in TorchEngine(pawn).generate(rows, Sampling(temperature=0))
+        for completion in TorchEngine(pawn).generate(rows, SamplingParams(temperature=0))
     ] == [row.max_tokens for row in rows]
 
 
 def test_a_row_ends_where_it_has_written_a_stop_text(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:
-    rows = [Row(prompt, max_tokens=40) for prompt in prompts]
+    rows = [SampleRequest(prompt, max_tokens=40) for prompt in prompts]
     text = ">>output\n"  # two tokens
     assert pawn.stops([text])[1] == (text,)
     plain = [
@@ -84,7 +88,7 @@ def test_a_row_ends_where_it_has_written_a_stop_text(
         before, found, _ = whole.partition(text)
         assert pawn.decode(list(completion.tokens)).startswith(before + found)
         if found:
-            assert completion.ended == "stop"
+            assert completion.finish_reason == "stop"
             assert pawn.decode(list(completion.tokens[:-1])).count(text) == 0
 
 
@@ -97,10 +101,10 @@ def test_every_row_is_told_once_when_it_ends(pawn: Base, prompts: list[tuple[int
             told[number] = completion
 
     found = TorchEngine(pawn).generate(
-        [Row(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended
+        [SampleRequest(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended
     )
     assert told == dict(enumerate(found))
 
 
 def test_no_rows_give_no_completions(pawn: Base) -> None:
-    assert TorchEngine(pawn).generate([], Sampling()) == []
+    assert TorchEngine(pawn).generate([], SamplingParams()) == []

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-from redqueen.engine.protocol import Row, Sampling
+from redqueen.engine.protocol import SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
@@ -57,7 +57,7 @@ def refusal(source: str | Path, **settings: str) -> str:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_model_of_every_family_loads_and_continues_a_prompt(family: str, tmp_path: Path) -> None:
     base = load_base(str(tiny(family, tmp_path / family)), device="cpu")
-    assert (base.name, base.pack, base.dtype) == (family, "chat", torch.float32)
+    assert (base.name, base.prompt_format, base.dtype) == (family, "chat", torch.float32)
     assert not any(weight.requires_grad for weight in base.model.parameters())
     assert_continues(base)
 
@@ -74,7 +74,7 @@ def assert_continues(base: Base) -> None:
     whole text at once."""
     prompts = [tuple(base.encode(PROMPT)), tuple(base.encode(PROMPT))[-7:]]
     found = TorchEngine(base).generate(
-        [Row(prompt, max_tokens=12) for prompt in prompts], Sampling(temperature=0)
+        [SampleRequest(prompt, max_tokens=12) for prompt in prompts], SamplingParams(temperature=0)
     )
     for prompt, completion in zip(prompts, found, strict=True):
         likeliest = (
@@ -87,12 +87,12 @@ def assert_continues(base: Base) -> None:
 
 
 def test_pawn_loads_by_name_and_by_folder(tmp_path: Path, pawn: Base) -> None:
-    assert (pawn.name, pawn.pack) == ("pawn", "compact")
+    assert (pawn.name, pawn.prompt_format) == ("pawn", "compact")
     assert 2e6 < pawn.parameters < 8e6
     again = load_base(
         str(pawn_in(tmp_path / "mine")), device="cpu", dtype="bfloat16", attention="eager"
     )
-    assert (again.name, again.pack, again.dtype) == ("pawn", "compact", torch.bfloat16)
+    assert (again.name, again.prompt_format, again.dtype) == ("pawn", "compact", torch.bfloat16)
 
 
 def test_pawn_loads_with_the_plain_classes_of_transformers() -> None:

@@ -13,8 +13,14 @@ import torch
 import transformers
 from torch import Tensor
 
-from redqueen.engine.config import EngineConfig
-from redqueen.engine.protocol import Completion, Row, Sampling, TrainRow, TrainSettings
+from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.engine.protocol import (
+    Completion,
+    SampleRequest,
+    SamplingParams,
+    TrainSample,
+    TrainSettings,
+)
 from redqueen.engine.torch.decode import Decoder, Decoders
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.generate import Generator
@@ -76,10 +82,10 @@ def tiny_model(family: str) -> Any:
 def tiny_engine(
     tokenizer: Any, family: str = "llama", slots: int = 3, **settings: Any
 ) -> TorchEngine:
-    config = EngineConfig(
-        **{"rank": 4, "alpha": 8, "rows_in_flight": 6, "steps_between_looks": 3, **settings}
-    )
-    engine = TorchEngine(Base("tiny", tiny_model(family), tokenizer), slots, config)
+    lora = {name: settings.pop(name) for name in ("rank", "alpha", "targets") if name in settings}
+    config = EngineConfig(**{"max_num_seqs": 6, "decode_steps_per_sync": 3, **settings})
+    shape = LoraConfig(**{"rank": 4, "alpha": 8, **lora})
+    engine = TorchEngine(Base("tiny", tiny_model(family), tokenizer), slots, config, shape)
     for slot in range(slots):
         engine.write(slot, disturbed(engine.read(slot), slot), reset_optimizer=False)
     return engine
@@ -107,13 +113,13 @@ def prompts(count: int, draw: Random, longest: int = 12) -> list[tuple[int, ...]
     ]
 
 
-def train_rows(draw: Random, slots: list[int], attempts: int = 3) -> list[TrainRow]:
+def train_rows(draw: Random, slots: list[int], attempts: int = 3) -> list[TrainSample]:
     rows = []
     for slot in slots:
         for prompt in prompts(2, draw):
             for _ in range(attempts):
                 completion = tuple(draw.randrange(3, VOCABULARY) for _ in range(draw.randint(1, 7)))
-                rows.append(TrainRow(slot, prompt, completion, draw.uniform(-1, 1)))
+                rows.append(TrainSample(slot, prompt, completion, draw.uniform(-1, 1)))
     return rows
 
 
@@ -165,7 +171,7 @@ def test_logits_and_gradients_of_every_slot_are_those_of_peft_alone(
 
 
 def test_a_newborn_is_the_base(tokenizer: Any) -> None:
-    engine = TorchEngine(Base("tiny", tiny_model("llama"), tokenizer), 2, EngineConfig(rank=4))
+    engine = TorchEngine(Base("tiny", tiny_model("llama"), tokenizer), 2, lora=LoraConfig(rank=4))
     ids = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
     with torch.no_grad():
         ours = engine.forward.logits(
@@ -176,9 +182,11 @@ def test_a_newborn_is_the_base(tokenizer: Any) -> None:
         assert torch.equal(ours, tiny_model("llama")(ids).logits)
 
 
-def sample_rows(draw: Random, slots: int = 3, each: int = 4, attempts: int = 3) -> list[Row]:
+def sample_rows(
+    draw: Random, slots: int = 3, each: int = 4, attempts: int = 3
+) -> list[SampleRequest]:
     return [
-        Row(prompt, draw.randint(1, 14), slot, draw.getrandbits(64))
+        SampleRequest(prompt, draw.randint(1, 14), slot, draw.getrandbits(64))
         for slot in range(slots)
         for prompt in prompts(each, draw)
         for _ in range(attempts)
@@ -188,7 +196,7 @@ def sample_rows(draw: Random, slots: int = 3, each: int = 4, attempts: int = 3) 
 def same(some: list[Completion], others: list[Completion]) -> bool:
     return all(
         a.tokens == b.tokens
-        and a.ended == b.ended
+        and a.finish_reason == b.finish_reason
         and all(abs(x - y) < 1e-5 for x, y in zip(a.logprobs, b.logprobs, strict=True))
         for a, b in zip(some, others, strict=True)
     )
@@ -196,10 +204,15 @@ def same(some: list[Completion], others: list[Completion]) -> bool:
 
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
 @pytest.mark.parametrize(
-    "sampling", [Sampling(1.0, frozenset({2, 9, 33})), Sampling(0.7, top_p=0.8), Sampling(0.0)]
+    "sampling",
+    [
+        SamplingParams(1.0, frozenset({2, 9, 33})),
+        SamplingParams(0.7, top_p=0.8),
+        SamplingParams(0.0),
+    ],
 )
 def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(
-    family: str, sampling: Sampling, tokenizer: Any
+    family: str, sampling: SamplingParams, tokenizer: Any
 ) -> None:
     engine = tiny_engine(tokenizer, family)
     rows = sample_rows(Random(2))
@@ -227,14 +240,14 @@ def test_lanes_that_change_hands_change_no_text(
     Rows are moved to make blocks free."""
     draw = Random(21)
     rows = [
-        Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+        SampleRequest(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
         for slot in (0, 1, 1, 1, 2, 2)
         for prompt in prompts(7, draw)
         for _ in range(2)
     ]
     apart, together = (
-        tiny_engine(tokenizer, rows_in_flight=999),
-        tiny_engine(tokenizer, rows_in_flight=lanes),
+        tiny_engine(tokenizer, max_num_seqs=999),
+        tiny_engine(tokenizer, max_num_seqs=lanes),
     )
     together.decoders.in_blocks = together.decoders.reads_ahead = in_blocks
     begun: list[list[int]] = []
@@ -256,7 +269,7 @@ def test_lanes_that_change_hands_change_no_text(
         "move",
         lambda self, lanes, into: moved.extend(lanes.tolist()) or move(self, lanes, into),  # type: ignore[func-returns-value]
     )
-    sampling = Sampling(1.0, frozenset([5]))
+    sampling = SamplingParams(1.0, frozenset([5]))
     found = together.generate(rows, sampling)
     assert sorted(set(begun[0])) == at_first and assigned and (moved or len(at_first) == 2)
     expected = apart.generate(rows, sampling)
@@ -282,14 +295,16 @@ def test_lanes_on_a_cpu_are_in_blocks_only_where_few_are_lost(
         "empty",
         lambda self, slots, *more: made.append(len(slots)) or empty(self, slots, *more),  # type: ignore[func-returns-value]
     )
-    rows = [Row((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
-    tiny_engine(tokenizer, rows_in_flight=lanes).generate(rows, Sampling(1.0))
+    rows = [SampleRequest((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
+    tiny_engine(tokenizer, max_num_seqs=lanes).generate(rows, SamplingParams(1.0))
     assert made[0] == begun
 
 
 def test_a_row_has_no_temperature_of_zero(tokenizer: Any) -> None:
     with pytest.raises(ConfigError, match="own temperature is above zero"):
-        tiny_engine(tokenizer).generate([Row((5, 6), 2, temperature=0.0)], Sampling(1.0))
+        tiny_engine(tokenizer).generate(
+            [SampleRequest((5, 6), 2, temperature=0.0)], SamplingParams(1.0)
+        )
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
@@ -298,14 +313,14 @@ def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(
 ) -> None:
     draw = Random(22)
     rows = [
-        Row(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+        SampleRequest(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
         for slot in (0, 1, 1, 2)
         for prompt in prompts(9, draw)
         for _ in range(3)
     ]
     plain, ahead = (
-        tiny_engine(tokenizer, rows_in_flight=24),
-        tiny_engine(tokenizer, rows_in_flight=24),
+        tiny_engine(tokenizer, max_num_seqs=24),
+        tiny_engine(tokenizer, max_num_seqs=24),
     )
     ahead.decoders.in_blocks, ahead.decoders.reads_ahead = in_blocks, True
     read: list[tuple[int, tuple[int, ...]]] = []
@@ -318,7 +333,7 @@ def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(
             read.extend((one.slot, one.prompt) for one in groups) or by_pass(self, groups)  # type: ignore[func-returns-value]
         ),
     )
-    expected = plain.generate(rows, Sampling(1.0, frozenset([5])))
+    expected = plain.generate(rows, SamplingParams(1.0, frozenset([5])))
     read.clear()
 
     def noted(self: Generator) -> None:
@@ -327,7 +342,7 @@ def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(
         early.append(len(read) - before)
 
     monkeypatch.setattr(Generator, "_read_ahead", noted)
-    assert same(ahead.generate(rows, Sampling(1.0, frozenset([5]))), expected)
+    assert same(ahead.generate(rows, SamplingParams(1.0, frozenset([5]))), expected)
     assert len(read) == len(set(read)) == len({(row.slot, row.prompt) for row in rows})
     assert sum(early) > len(read) / 3
 
@@ -351,8 +366,8 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
         raise torch.cuda.OutOfMemoryError
 
     monkeypatch.setattr(Generator, "run", full)
-    with pytest.raises(ConfigError, match=said + ". Lower engine.rows_in_flight"):
-        engine.generate(sample_rows(Random(2)), Sampling())
+    with pytest.raises(ConfigError, match=said + ". Lower engine.max_num_seqs"):
+        engine.generate(sample_rows(Random(2)), SamplingParams())
 
 
 def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
@@ -361,8 +376,8 @@ def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
     mixed = [
         replace(row, temperature=(None, 0.3, 1.7)[number % 3]) for number, row in enumerate(rows)
     ]
-    alone = {heat: engine.generate(rows, Sampling(heat)) for heat in (1.0, 0.3, 1.7)}
-    found = engine.generate(mixed, Sampling(1.0))
+    alone = {heat: engine.generate(rows, SamplingParams(heat)) for heat in (1.0, 0.3, 1.7)}
+    found = engine.generate(mixed, SamplingParams(1.0))
     assert same(found, [alone[(1.0, 0.3, 1.7)[number % 3]][number] for number in range(len(rows))])
     assert not same(found, alone[1.0])
 
@@ -370,21 +385,25 @@ def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
 def test_the_same_rows_give_the_same_bits(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(4))
-    assert engine.generate(rows, Sampling()) == engine.generate(rows, Sampling())
+    assert engine.generate(rows, SamplingParams()) == engine.generate(rows, SamplingParams())
 
 
 def test_attempts_at_one_prompt_share_its_computation_and_differ(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer, rows_in_flight=32)
-    rows = [Row((5, 6, 7, 8, 9), 12, slot, seed) for slot in range(3) for seed in range(8)]
-    found = engine.generate(rows, Sampling())
+    engine = tiny_engine(tokenizer, max_num_seqs=32)
+    rows = [
+        SampleRequest((5, 6, 7, 8, 9), 12, slot, seed) for slot in range(3) for seed in range(8)
+    ]
+    found = engine.generate(rows, SamplingParams())
     assert engine.generated is not None and engine.generated.shared_frac == pytest.approx(7 / 8)
     assert len({completion.tokens for completion in found}) > 20
 
 
 def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer, rows_in_flight=4096)
+    engine = tiny_engine(tokenizer, max_num_seqs=4096)
     prompt = (5, 6, 7)
-    found = engine.generate([Row(prompt, 1, 1, seed) for seed in range(4000)], Sampling())
+    found = engine.generate(
+        [SampleRequest(prompt, 1, 1, seed) for seed in range(4000)], SamplingParams()
+    )
     with torch.no_grad():
         hidden = engine.forward.sequences(
             torch.tensor([prompt]), torch.arange(3)[None], None, engine.forward.routing([1])
@@ -399,20 +418,24 @@ def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
 
 def test_stops_and_limits_are_kept(tokenizer: Any) -> None:
     base = load_base("pawn")
-    engine = TorchEngine(base, 1, EngineConfig(rank=4, steps_between_looks=5))
+    engine = TorchEngine(base, 1, EngineConfig(decode_steps_per_sync=5), LoraConfig(rank=4))
     prompt = tuple(
         base.tokenizer(
             ">>student code_o\n>>program\ndef f(xs):\n    return xs + [5]\n>>input\n[1, 2]\n>>answer\n"
         )["input_ids"]
     )
-    (whole,) = engine.generate([Row(prompt, 60)], Sampling(0.0, base.stops([">>end"])[0]))
-    assert base.decode(list(whole.tokens)) == ">>output\n[1, 2, 5]\n" and whole.ended == "stop"
-    (cut,) = engine.generate([Row(prompt, 60)], Sampling(0.0, stop_texts=("2, 5",)))
-    assert base.decode(list(cut.tokens)) == ">>output\n[1, 2, 5" and cut.ended == "stop"
-    (short,) = engine.generate([Row(prompt, 4)], Sampling(0.0))
+    (whole,) = engine.generate(
+        [SampleRequest(prompt, 60)], SamplingParams(0.0, base.stops([">>end"])[0])
+    )
+    assert (
+        base.decode(list(whole.tokens)) == ">>output\n[1, 2, 5]\n" and whole.finish_reason == "stop"
+    )
+    (cut,) = engine.generate([SampleRequest(prompt, 60)], SamplingParams(0.0, stop_texts=("2, 5",)))
+    assert base.decode(list(cut.tokens)) == ">>output\n[1, 2, 5" and cut.finish_reason == "stop"
+    (short,) = engine.generate([SampleRequest(prompt, 4)], SamplingParams(0.0))
     assert (
         len(short.tokens) == len(short.logprobs) == 4
-        and short.ended == "length"
+        and short.finish_reason == "length"
         and short.tokens == whole.tokens[:4]
     )
 
@@ -439,7 +462,7 @@ def test_what_is_learned_from_shared_prompts_is_what_is_learned_from_separate_on
 def test_a_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
     draw = Random(3)
     rows = [
-        TrainRow(slot, (5,) * draw.randint(1, 60), (6,) * draw.randint(1, 30), 1.0)
+        TrainSample(slot, (5,) * draw.randint(1, 60), (6,) * draw.randint(1, 30), 1.0)
         for slot in range(8)
         for _ in range(draw.randint(1, 6))
     ]
@@ -456,7 +479,7 @@ def test_a_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
 
 def test_micro_batches_make_no_difference(tokenizer: Any) -> None:
     rows = train_rows(Random(6), [0, 1, 1, 2])
-    large, small = tiny_engine(tokenizer), tiny_engine(tokenizer, train_tokens=40)
+    large, small = tiny_engine(tokenizer), tiny_engine(tokenizer, max_tokens_per_microbatch=40)
     first, second = large.train(rows, TrainSettings()), small.train(rows, TrainSettings())
     for slot in range(3):
         assert first.members[slot].grad_norm == pytest.approx(
@@ -510,7 +533,7 @@ def test_a_member_with_more_rows_learns_in_several_blocks_what_it_would_alone(
     """So many rows that each block is worth it: the routing is then without padding."""
     draw = Random(9)
     rows = [
-        TrainRow(slot, (5, 6, number + 7), (draw.randrange(3, 90),) * 3, 1.0)
+        TrainSample(slot, (5, 6, number + 7), (draw.randrange(3, 90),) * 3, 1.0)
         for slot, count in ((0, 8), (2, 24))
         for number in range(count)
     ]
@@ -538,7 +561,7 @@ def test_a_member_with_its_own_learning_rate_moves_by_it(tokenizer: Any) -> None
 
 def test_training_raises_what_is_rewarded_and_lowers_what_is_not(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
-    good, bad = TrainRow(0, (5, 6), (7, 8, 9), 1.0), TrainRow(0, (5, 6), (10, 11), -1.0)
+    good, bad = TrainSample(0, (5, 6), (7, 8, 9), 1.0), TrainSample(0, (5, 6), (10, 11), -1.0)
     settings = TrainSettings(learning_rate=1e-2)
     first = probabilities(engine, [good, bad])
     for _ in range(5):
@@ -547,7 +570,7 @@ def test_training_raises_what_is_rewarded_and_lowers_what_is_not(tokenizer: Any)
     assert last[0] > first[0] + 0.5 and last[1] < first[1] - 0.5
 
 
-def probabilities(engine: TorchEngine, rows: list[TrainRow]) -> list[float]:
+def probabilities(engine: TorchEngine, rows: list[TrainSample]) -> list[float]:
     found = []
     for row in rows:
         ids = torch.tensor([row.prompt + row.completion])
@@ -575,9 +598,9 @@ def test_rows_without_advantage_cost_nothing_and_change_nothing(tokenizer: Any) 
 def test_sampled_and_trained_log_probabilities_agree(temperature: float, tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
     rows = sample_rows(Random(10))
-    found = engine.generate(rows, Sampling(temperature, frozenset({2})))
+    found = engine.generate(rows, SamplingParams(temperature, frozenset({2})))
     learned = [
-        TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs, temperature)
+        TrainSample(row.slot, row.prompt, done.tokens, 1.0, done.logprobs, temperature)
         for row, done in zip(rows, found, strict=True)
     ]
     stats = engine.train(learned, TrainSettings())
@@ -587,8 +610,8 @@ def test_sampled_and_trained_log_probabilities_agree(temperature: float, tokeniz
 
 def test_clipping_stops_the_gradient_of_tokens_that_moved_far(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
-    row = TrainRow(0, (5, 6), (7, 8), 1.0)
-    now = probabilities(engine, [TrainRow(0, (5, 6), (7,), 1.0)])[0], 0.0
+    row = TrainSample(0, (5, 6), (7, 8), 1.0)
+    now = probabilities(engine, [TrainSample(0, (5, 6), (7,), 1.0)])[0], 0.0
     old = (now[0] - 1.0, -1e3)  # both far more likely now than when they were sampled
     stats = engine.train([replace(row, logprobs=old)], TrainSettings(clip_low=0.2, clip_high=0.2))
     assert stats.members[0].clipped_frac == 1.0 and stats.members[0].grad_norm == 0.0
@@ -625,7 +648,9 @@ def test_a_resumed_engine_goes_on_to_the_bit(tokenizer: Any) -> None:
         torch.equal(value, resumed.state()[name]) for name, value in straight.state().items()
     )
     sampled = sample_rows(Random(14))
-    assert straight.generate(sampled, Sampling()) == resumed.generate(sampled, Sampling())
+    assert straight.generate(sampled, SamplingParams()) == resumed.generate(
+        sampled, SamplingParams()
+    )
 
 
 def test_gradient_checkpointing_makes_no_difference(tokenizer: Any) -> None:
@@ -651,7 +676,7 @@ def test_an_adapter_comes_back_from_its_folder_and_fits_another_alpha(
         for a, b in zip(back[name], engine.read(1)[name], strict=True)
     )
     other.write(2, load_adapter(other.population, tmp_path), reset_optimizer=True)
-    rows = [TrainRow(1, (5, 6, 7), (8, 9), 1.0)]
+    rows = [TrainSample(1, (5, 6, 7), (8, 9), 1.0)]
     assert probabilities(engine, rows)[0] == pytest.approx(
         probabilities(other, [replace(rows[0], slot=2)])[0], abs=1e-4
     )
@@ -665,13 +690,13 @@ def test_bad_adapters_slots_states_and_targets_get_messages(tokenizer: Any, tmp_
     with pytest.raises(ConfigError, match="differs in"):
         engine.write(0, {}, reset_optimizer=True)
     with pytest.raises(ConfigError, match="no slot 3"):
-        engine.generate([Row((1, 2), 3, 3)], Sampling())
+        engine.generate([SampleRequest((1, 2), 3, 3)], SamplingParams())
     with pytest.raises(ConfigError, match="another base, rank or number of slots"):
         engine.restore({**engine.state(), "weights": torch.zeros(1, 2)})
     with pytest.raises(ConfigError, match=r"unknown projection 'q_prj'\. Did you mean 'q_proj'"):
         tiny_engine(tokenizer, targets=("q_prj",))
     with pytest.raises(ConfigError, match="a prompt of one token"):
-        engine.generate([Row((), 3)], Sampling())
+        engine.generate([SampleRequest((), 3)], SamplingParams())
 
 
 def test_chosen_projections_only_are_adapted(tokenizer: Any) -> None:

@@ -17,8 +17,8 @@ from redqueen.evaluate.heldout import HeldOut, spread
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Request
-from redqueen.tasks.prompts import Prompt, load_pack
-from redqueen.tasks.prompts.chat import ChatPack
+from redqueen.tasks.prompts import Prompt, load_prompt_format
+from redqueen.tasks.prompts.chat import ChatFormat
 
 
 @pytest.mark.parametrize("suite", ["heldout", "heldout-quick"])
@@ -98,16 +98,16 @@ def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(
 
 
 def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> None:
-    class Another(ChatPack):
+    class Another(ChatFormat):
         def render(self, request: Request) -> Prompt:
             return replace(super().render(request), before=(("2 + 2?", "4"),))
 
     assert (
         HeldOut("heldout", Another()).prompt_version
-        != HeldOut("heldout", ChatPack()).prompt_version
+        != HeldOut("heldout", ChatFormat()).prompt_version
     )
     assert (
-        HeldOut("heldout", load_pack("compact")).prompt_version == "compact-5d7013"
+        HeldOut("heldout", load_prompt_format("compact")).prompt_version == "compact-5d7013"
     )  # what Pawn was measured with
 
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from redqueen.config.stages import VerifyConfig
 from redqueen.records import Attempt, Problem, Proposal
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.solve import grade
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.verify import verify
 from redqueen.tasks import TaskKind, load_kind
-from redqueen.tasks.prompts import load_pack
-from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.tasks.prompts import load_prompt_format
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 ROOT = Path(__file__).parents[2]
 NAME = "tests.any_order:AnyOrder"
@@ -22,7 +23,7 @@ def test_the_documentation_shows_the_class_that_is_tested() -> None:
 def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -> None:
     kind: TaskKind = load_kind(NAME)
     text = write_blocks([("program", "def f(x):\n    return [x, 1, True, 'a']"), ("input", "7")])
-    (problem,) = verify([Proposal(NAME, text)], {NAME: kind}, CompactPack(), pool, VerifyConfig())
+    (problem,) = verify([Proposal(NAME, text)], {NAME: kind}, CompactFormat(), pool, VerifyConfig())
     assert isinstance(problem, Problem)
     answers = [
         "[7, 1, True, 'a']",
@@ -35,24 +36,24 @@ def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -
     attempts: list[Attempt] = grade(
         [(problem, write_blocks([("output", answer)])) for answer in answers],
         {NAME: kind},
-        CompactPack(),
+        CompactFormat(),
         pool,
         VerifyConfig(),
     )
     assert [attempt.verdict for attempt in attempts] == [
-        "right",
-        "right",
+        "correct",
+        "correct",
         "wrong",
         "wrong",
         "wrong",
         "malformed",
     ]
-    chat = load_pack("chat").render(kind.ask_answer(problem))
+    chat = load_prompt_format("chat").render(kind.ask_answer(problem))
     assert (
         len(chat.before) == 1
         and "'abc'" in chat.before[0][0]
         and "['aa', 'cc', 'bb']" in chat.before[0][1]
     )
-    assert "7, 1, True" not in CompactPack().render(kind.ask_answer(problem)).text.replace(
+    assert "7, 1, True" not in CompactFormat().render(kind.ask_answer(problem)).text.replace(
         "[x, 1, True", ""
     )

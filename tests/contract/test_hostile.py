@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from redqueen.config.sandbox import SandboxConfig, Wall
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.config import SandboxConfig, Wall
 from redqueen.sandbox.pool import SandboxPool
 from tests.contract.hostile import ENV_NAME, ENV_SECRET, Case, canaries, is_right, load_cases
 
@@ -41,7 +41,7 @@ def test_every_hostile_program_gets_its_verdict_and_harms_nothing(
     without: tuple[Wall, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(ENV_NAME, ENV_SECRET)
-    with SandboxPool(SandboxConfig(lanes=2, without=without)) as pool:
+    with SandboxPool(SandboxConfig(workers=2, without=without)) as pool:
         assert wrong_verdicts(pool, load_cases(), tmp_path) == []
         assert pool.restarts == 0
         after = pool.run([Job("def f(x): return [repr(x), type(x) is int]", ("5",), stable=True)])

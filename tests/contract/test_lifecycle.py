@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from redqueen.cli.bench.sandbox import _descendants, _footprint, jobs
+from redqueen.config.sandbox import SandboxConfig, Wall
 from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.config import SandboxConfig, Wall
 from redqueen.sandbox.pool import SandboxPool
 
 
@@ -23,13 +23,13 @@ def zygote_processes(pool: SandboxPool) -> list[int]:
     """The serving processes: behind a pid namespace the started one is only the outer half."""
     return [
         (_descendants(zygote.process.pid) or [zygote.process.pid])[0]
-        for lane in pool.lanes
+        for lane in pool.workers
         for zygote in lane.zygotes
     ]
 
 
 def outer_processes(pool: SandboxPool) -> list[int]:
-    return [zygote.process.pid for lane in pool.lanes for zygote in lane.zygotes]
+    return [zygote.process.pid for lane in pool.workers for zygote in lane.zygotes]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_killed_zygotes_are_replaced_and_every_job_keeps_its_outcome(
     victims: Callable[[SandboxPool], list[int]],
 ) -> None:
     batch = jobs(60, stable=True)
-    with SandboxPool(SandboxConfig(lanes=2)) as pool:
+    with SandboxPool(SandboxConfig(workers=2)) as pool:
         expected = [outcome.results for outcome in pool.run(batch)]
         for pid in victims(pool):
             os.kill(pid, signal.SIGKILL)
@@ -55,7 +55,7 @@ def test_killed_zygotes_are_replaced_and_every_job_keeps_its_outcome(
 
 def test_a_child_shot_from_outside_is_run_again() -> None:
     program = "def f():\n    for _ in range(3 * 10**6): pass\n    return 1"
-    with SandboxPool(SandboxConfig(lanes=1)) as pool:
+    with SandboxPool(SandboxConfig(workers=1)) as pool:
         serving = zygote_processes(pool)[0]
         shooter = threading.Thread(target=_shoot_first_child, args=(serving,))
         shooter.start()
@@ -75,14 +75,14 @@ def _shoot_first_child(parent: int) -> None:
 
 def test_a_zygote_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("redqueen.sandbox.worker._GRACE_S", 0.3)
-    with SandboxPool(SandboxConfig(lanes=1)) as pool:
+    with SandboxPool(SandboxConfig(workers=1)) as pool:
         os.kill(zygote_processes(pool)[0], signal.SIGSTOP)
         assert pool.run([Job("def f(): return 1", limits=Limits(cpu_s=0.05))])[0].values == ("1",)
         assert pool.restarts == 1
 
 
 def test_leaving_a_stream_early_does_not_confuse_the_next_run() -> None:
-    with SandboxPool(SandboxConfig(lanes=2)) as pool:
+    with SandboxPool(SandboxConfig(workers=2)) as pool:
         for _ in pool.stream(Job(f"def f(): return {number}") for number in range(10)):
             break
         assert [
@@ -96,10 +96,10 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(
     without: str, tmp_path: Path
 ) -> None:
     code = f"""
-    from redqueen.sandbox.config import SandboxConfig
+    from redqueen.config.sandbox import SandboxConfig
     from redqueen.sandbox.pool import SandboxPool
     from redqueen.sandbox import Job, Limits
-    with SandboxPool(SandboxConfig(lanes=2, without={(without,) if without else ()})) as pool:
+    with SandboxPool(SandboxConfig(workers=2, without={(without,) if without else ()})) as pool:
         print("ready", flush=True)
         pool.run([Job("def f():\\n    while True: pass", limits=Limits(cpu_s=2))] * 1000)
     """
@@ -121,9 +121,9 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(
 def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
     code = """
     import os, time
-    from redqueen.sandbox.config import SandboxConfig
+    from redqueen.config.sandbox import SandboxConfig
     from redqueen.sandbox.pool import SandboxPool
-    pool = SandboxPool(SandboxConfig(lanes=1))
+    pool = SandboxPool(SandboxConfig(workers=1))
     if os.fork() == 0:
         time.sleep(5)
         os._exit(0)
@@ -148,7 +148,7 @@ def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
 def test_a_pool_outlives_the_thread_that_opened_it(without: tuple[Wall, ...]) -> None:
     opened: list[SandboxPool] = []
     thread = threading.Thread(
-        target=lambda: opened.append(SandboxPool(SandboxConfig(lanes=1, without=without)))
+        target=lambda: opened.append(SandboxPool(SandboxConfig(workers=1, without=without)))
     )
     thread.start()
     thread.join()
@@ -189,18 +189,18 @@ def test_a_zygote_that_cannot_start_says_why(
 ) -> None:
     monkeypatch.setattr("redqueen.sandbox.worker._PACKAGE_ROOT", tmp_path)
     with pytest.raises(SandboxError, match="No module named 'redqueen'"):
-        SandboxPool(SandboxConfig(lanes=1))
+        SandboxPool(SandboxConfig(workers=1))
 
 
 def test_a_closed_pool_says_so() -> None:
-    pool = SandboxPool(SandboxConfig(lanes=1))
+    pool = SandboxPool(SandboxConfig(workers=1))
     pool.close()
     with pytest.raises(SandboxError, match="closed"):
         pool.run([Job("def f(): return 1")])
 
 
 def test_closing_ends_every_process() -> None:
-    pool = SandboxPool(SandboxConfig(lanes=1))
+    pool = SandboxPool(SandboxConfig(workers=1))
     family = outer_processes(pool) + zygote_processes(pool)
     pool.close()
     assert [pid for pid in family if _is_alive(pid)] == []
@@ -214,11 +214,11 @@ def test_without_privileges_the_walls_still_hold() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(38, 1, 0, 0, 0)
     assert libc.syscall({"x86_64": 126, "aarch64": 91}[platform.machine()], struct.pack("<Ii", 0x20080522, 0), bytes(24)) == 0
-    from redqueen.sandbox.config import SandboxConfig
+    from redqueen.config.sandbox import SandboxConfig
     from redqueen.sandbox.pool import SandboxPool
     from redqueen.sandbox import Job
     for without in ((), ("namespaces",), ("namespaces", "landlock")):
-        with SandboxPool(SandboxConfig(lanes=1, without=without)) as pool:
+        with SandboxPool(SandboxConfig(workers=1, without=without)) as pool:
             print(pool.walls["seccomp"], pool.run([Job("def f(x): return x", ("7",), stable=True)])[0].values)
     """
     out = subprocess.run(

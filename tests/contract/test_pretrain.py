@@ -120,5 +120,5 @@ def test_the_folder_is_an_ordinary_one(
     assert record["settings"]["seed"] == TINY.seed
     assert record["tokens"] == trained[0].tokens
     base = load_base(str(tmp_path), device="cpu")
-    assert (base.name, base.pack) == ("pawn", "compact")
+    assert (base.name, base.prompt_format) == ("pawn", "compact")
     assert base.encode(Prompt(">>new\n>>end")) == tokenizer(">>new\n>>end")["input_ids"]

@@ -9,6 +9,7 @@ from statistics import mean
 
 import pytest
 
+from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.grammar import TIERS
 from redqueen.pawn.programs import INPUTS, Program, draw_program, program_key
 from redqueen.records import Problem, Proposal
@@ -17,9 +18,9 @@ from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.literals import canonical
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 EACH = 60
 """Programs of each tier that most tests look at."""
@@ -114,7 +115,7 @@ def _problems(
         if kind == "code_f":
             blocks = [("message", program.hint), *(("input", given) for given in program.inputs)]
         proposals.append(Proposal(kind, write_blocks(blocks), shown if kind == "code_f" else ()))
-    verdicts = verify(proposals, KINDS, CompactPack(), pool, VerifyConfig())
+    verdicts = verify(proposals, KINDS, CompactFormat(), pool, VerifyConfig())
     problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
     assert len(problems) == len(verdicts), verdicts
     return problems

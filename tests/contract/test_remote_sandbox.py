@@ -10,18 +10,17 @@ from pathlib import Path
 import pytest
 
 from redqueen.cli.bench.sandbox import _descendants, jobs
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.remote import RemoteSandbox
 
 TRAINER = """
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.remote import RemoteSandbox
 
 if __name__ == "__main__":
-    with RemoteSandbox(SandboxConfig(lanes=5)) as sandbox:
+    with RemoteSandbox(SandboxConfig(workers=5)) as sandbox:
         print("ready", flush=True)
         sandbox.run([Job("def f():\\n    while True: pass", limits=Limits(cpu_s=2))] * 1000)
 """
@@ -33,8 +32,8 @@ def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(
 ) -> None:
     batch = jobs(40, stable=True)
     with (
-        SandboxPool(SandboxConfig(lanes=1)) as pool,
-        RemoteSandbox(SandboxConfig(lanes=lanes)) as remote,
+        SandboxPool(SandboxConfig(workers=1)) as pool,
+        RemoteSandbox(SandboxConfig(workers=lanes)) as remote,
     ):
         assert remote.walls == pool.walls
         assert len(remote.drivers) == drivers
@@ -49,7 +48,7 @@ def test_outcomes_are_those_of_a_pool_in_order_however_many_drive_it(
 
 @pytest.mark.parametrize("killed", [0, 1])
 def test_when_one_of_its_processes_is_killed_it_says_so_instead_of_hanging(killed: int) -> None:
-    with RemoteSandbox(SandboxConfig(lanes=5)) as remote:
+    with RemoteSandbox(SandboxConfig(workers=5)) as remote:
         pid = remote.drivers[killed].process.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)

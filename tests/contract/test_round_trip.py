@@ -1,4 +1,4 @@
-"""What a pack shows of a request, it reads back: every kind, both roles, both packs, on programs of
+"""What a prompt_format shows of a request, it reads back: every kind, both roles, both packs, on programs of
 every tier."""
 
 import pytest
@@ -7,7 +7,7 @@ from redqueen.pawn.documents import problem_of
 from redqueen.pawn.programs import Program, draw_program
 from redqueen.rng import stream
 from redqueen.tasks import KINDS, Request
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS
 
 PACKS = sorted(WRITERS)
@@ -19,9 +19,9 @@ def programs() -> list[Program]:
     return [draw_program(draw, tier) for tier in range(1, 11) for _ in range(3)]
 
 
-def shown(text: str, pack: str) -> str:
+def shown(text: str, prompt_format: str) -> str:
     """The part of a prompt that shows blocks, as if a model had written it."""
-    if pack == "chat":
+    if prompt_format == "chat":
         return f"<answer>\n{text.partition('Write your reasoning between')[0]}\n</answer>"
     return text.partition("\n")[2].rpartition(">>")[0] + ">>end"
 
@@ -34,10 +34,10 @@ def blocks_in(request: Request) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("prompt_format", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
-    kind: str, pack: str, programs: list[Program]
+    kind: str, prompt_format: str, programs: list[Program]
 ) -> None:
     for number, program in enumerate(programs):
         references = [problem_of("code_o", other) for other in programs[number : number + 4]]
@@ -45,11 +45,11 @@ def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
             KINDS[kind].ask_answer(problem_of(kind, program, number % 10)),
             KINDS[kind].ask_proposal(references),
         ):
-            prompt = load_pack(pack).render(request)
+            prompt = load_prompt_format(prompt_format).render(request)
             expected = blocks_in(request)
             assert (
-                load_pack(pack).parse(
-                    shown(prompt.text, pack), tuple(label for label, _ in expected)
+                load_prompt_format(prompt_format).parse(
+                    shown(prompt.text, prompt_format), tuple(label for label, _ in expected)
                 )
                 == expected
             )
@@ -59,20 +59,28 @@ def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
             assert not any(stop in asked for stop in prompt.stop)
 
 
-@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("prompt_format", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_gold_answer_is_read_back_as_it_is(kind: str, pack: str, programs: list[Program]) -> None:
+def test_a_gold_answer_is_read_back_as_it_is(
+    kind: str, prompt_format: str, programs: list[Program]
+) -> None:
     task = KINDS[kind]
     for program in programs:
         gold = {"output": program.outputs[0], "input": program.inputs[0], "program": program.text}
         blocks = [(label, gold[label]) for label in task.answer_blocks]
-        answer = task.read_answer(load_pack(pack).parse(WRITERS[pack](*blocks), task.answer_blocks))
+        answer = task.read_answer(
+            load_prompt_format(prompt_format).parse(
+                WRITERS[prompt_format](*blocks), task.answer_blocks
+            )
+        )
         assert [answer] == [text for _, text in blocks]
 
 
-@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("prompt_format", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_proposal_is_read_back_as_it_is(kind: str, pack: str, programs: list[Program]) -> None:
+def test_a_proposal_is_read_back_as_it_is(
+    kind: str, prompt_format: str, programs: list[Program]
+) -> None:
     task = KINDS[kind]
     for program in programs:
         problem = problem_of(kind, program)
@@ -83,7 +91,10 @@ def test_a_proposal_is_read_back_as_it_is(kind: str, pack: str, programs: list[P
         }
         blocks = [(label, next(parts[label])) for label in task.proposal_blocks]
         draft = task.read_proposal(
-            load_pack(pack).parse(WRITERS[pack](*blocks), task.proposal_blocks), [problem]
+            load_prompt_format(prompt_format).parse(
+                WRITERS[prompt_format](*blocks), task.proposal_blocks
+            ),
+            [problem],
         )
         assert (draft.program, draft.inputs, draft.message) == (
             problem.program,

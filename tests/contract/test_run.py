@@ -16,14 +16,14 @@ import pytest
 from redqueen.cli.report import run as write_report
 from redqueen.core.run import Degenerate, Run, run_folder
 from redqueen.core.world import new_world
-from redqueen.engine.protocol import TrainRow, TrainSettings, TrainStats
-from redqueen.engine.text_sampler import Ask, Receive, Written
+from redqueen.engine.protocol import TrainSample, TrainSettings, TrainStats
+from redqueen.engine.text_sampler import Receive, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
 from tests.scripted import (
     CountingEngine,
     Script,
-    ScriptedScribe,
+    ScriptedSampler,
     TrustingSandbox,
     both,
     play,
@@ -182,7 +182,7 @@ def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
             tmp_path,
             r"after step 3: no proposal was a valid problem in 3 steps.*verify/rejected",
             "steps=9",
-            "stop.lazy_steps=3",
+            "stop.steps_without_problem=3",
             teachers=silent,
         )
         == 3
@@ -199,7 +199,7 @@ def test_the_last_step_of_a_run_that_ends_early_has_a_checkpoint(tmp_path: Path)
             tmp_path,
             "after step 3",
             "steps=9",
-            "stop.lazy_steps=3",
+            "stop.steps_without_problem=3",
             "ledger.checkpoint_every=5",
             teachers=silent,
         )
@@ -211,7 +211,7 @@ def test_the_last_step_of_a_run_that_ends_early_has_a_checkpoint(tmp_path: Path)
 def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Path) -> None:
     silent = [teacher(0.0, valid=-1.0)] * len(TEACHERS)
     with scripted_run(
-        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.lazy_steps=2"]
+        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.steps_without_problem=2"]
     ) as run:
         config, count = run.config, len(TEACHERS) + len(STUDENTS)
         run.worlds.append(new_world(1, "silent", config, count, list(run.worlds[0].archive)))
@@ -226,7 +226,7 @@ def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Pa
                 }
             ],
         )
-        run.tools.scribe = ScriptedScribe(
+        run.tools.sampler = ScriptedSampler(
             dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS]))
         )
         run.tools.engine = CountingEngine(2 * count)
@@ -243,7 +243,7 @@ def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Pa
 
 def test_a_run_in_which_nobody_can_learn_ends_and_says_so(tmp_path: Path) -> None:
     """All problems are trivial: everybody earns the same, always."""
-    settings = ("steps=9", "stop.still_steps=4")
+    settings = ("steps=9", "stop.steps_without_update=4")
     assert (
         ends(
             tmp_path,
@@ -260,7 +260,7 @@ def test_a_lazy_step_between_others_ends_nothing(tmp_path: Path) -> None:
     run = played(
         tmp_path,
         "steps=8",
-        "stop.lazy_steps=3",
+        "stop.steps_without_problem=3",
         "propose.samples=1",
         teachers=[teacher(0.0, valid=0.5)],
         students=[student(0.0)],
@@ -289,10 +289,12 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
 
 
 def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: Path) -> None:
-    asked: list[Ask] = []
+    asked: list[TextRequest] = []
 
-    class Listening(ScriptedScribe):
-        def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+    class Listening(ScriptedSampler):
+        def write(
+            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        ) -> list[TextCompletion]:
             asked.extend(asks)
             return super().write(asks, temperature, receive)
 
@@ -304,7 +306,7 @@ def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: P
     with scripted_run(
         tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3", *EVOLVING, *perturb]
     ) as run:
-        run.tools.scribe = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.tools.sampler = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
         play(run)
     children = [member for member in run.worlds[0].members if member.born == 2]
     assert len(children) == 2
@@ -355,7 +357,7 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
     )  # two past teachers, two past students
     with scripted_run(tmp_path / "a", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
         assert len(run.tools.engine.weights) == 8  # type: ignore[attr-defined]
-        run.tools.scribe = ScriptedScribe(scripts)
+        run.tools.sampler = ScriptedSampler(scripts)
         play(run)
     veterans = [veteran.member.id for veteran in run.worlds[0].hall]
     assert [name.split("@")[0][0] for name in veterans] == ["T", "T", "S", "S"]
@@ -374,7 +376,7 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
         ]
     for until in (2, None):  # stopped and gone on with
         with scripted_run(tmp_path / "b", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
-            run.tools.scribe = ScriptedScribe(scripts)
+            run.tools.sampler = ScriptedSampler(scripts)
             play(run, until)
     assert digest(tmp_path / "b") == digest(tmp_path / "a")
     write_report([tmp_path / "a"], None, False)
@@ -383,16 +385,18 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
 def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_from_them(
     tmp_path: Path,
 ) -> None:
-    class Broken(ScriptedScribe):
-        def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+    class Broken(ScriptedSampler):
+        def write(
+            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        ) -> list[TextCompletion]:
             return [
-                replace(one, writing=replace(one.writing, logprobs=(math.nan,)))
+                replace(one, rollout=replace(one.rollout, logprobs=(math.nan,)))
                 for one in super().write(asks, temperature, receive)
             ]
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
-        run.tools.scribe = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.tools.sampler = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
         with pytest.raises(
             Degenerate,
             match=r"after step 2: the gradient of T0, T1, S0, S1, or the probability of what was written",
@@ -406,7 +410,7 @@ def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_
 
 def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
     class Broken(CountingEngine):
-        def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+        def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
             stats = super().train(rows, settings)
             return replace(
                 stats,
@@ -558,7 +562,7 @@ def test_every_stage_leaves_its_figures_and_its_time(tmp_path: Path) -> None:
 def test_what_the_ledger_says_of_a_pairing_is_what_its_attempts_say(tmp_path: Path) -> None:
     played(tmp_path, "steps=3")
     query = """SELECT p.correct, (SELECT count(*) FROM attempts a JOIN proposals q USING (step, proposal) WHERE a.step = p.step AND q.pairing = p.pairing
-               AND a.verdict = 'right'), p.valid, (SELECT count(*) FROM proposals q WHERE q.step = p.step AND q.pairing = p.pairing AND q.problem IS NOT NULL)
+               AND a.verdict = 'correct'), p.valid, (SELECT count(*) FROM proposals q WHERE q.step = p.step AND q.pairing = p.pairing AND q.problem IS NOT NULL)
                FROM pairings p"""
     assert all(row[0] == row[1] and row[2] == row[3] for row in rows(tmp_path, query))
 
@@ -572,9 +576,11 @@ def test_a_ledger_can_be_read_by_plain_sqlite(tmp_path: Path) -> None:
 
 
 def test_texts_come_in_any_order_and_make_no_difference(tmp_path: Path) -> None:
-    class Shuffled(ScriptedScribe):
-        def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
-            waiting: list[tuple[int, Written]] = []
+    class Shuffled(ScriptedSampler):
+        def write(
+            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        ) -> list[TextCompletion]:
+            waiting: list[tuple[int, TextCompletion]] = []
             found = super().write(asks, temperature, waiting.extend)
             Random(len(asks)).shuffle(waiting)
             while waiting:
@@ -583,6 +589,6 @@ def test_texts_come_in_any_order_and_make_no_difference(tmp_path: Path) -> None:
 
     played(tmp_path / "straight", "steps=3")
     with scripted_run(tmp_path / "run", TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
-        run.tools.scribe = Shuffled(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.tools.sampler = Shuffled(dict(enumerate([*TEACHERS, *STUDENTS])))
         play(run)
     assert digest(tmp_path / "run") == digest(tmp_path / "straight")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from redqueen.config.modules import ALLOWED_MODULES
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits, Outcome, wire
-from redqueen.sandbox.config import SandboxConfig
-from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
 from redqueen.sandbox.lockdown import SYSCALLS
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.worker import Zygote
@@ -257,14 +257,14 @@ def test_a_sandbox_that_does_not_hold_refuses_to_run(monkeypatch: pytest.MonkeyP
         "redqueen.sandbox.selftest.ATTACKS", {"add one and one": "def f(): return 1 + 1 == 2"}
     )
     with pytest.raises(SandboxError, match=r"a program can add one and one(.|\n)*--sandbox=unsafe"):
-        SandboxPool(SandboxConfig(lanes=1))
-    with SandboxPool(SandboxConfig(lanes=1, unsafe=True)) as pool:
+        SandboxPool(SandboxConfig(workers=1))
+    with SandboxPool(SandboxConfig(workers=1, unsafe=True)) as pool:
         assert pool.run([Job("def f(): return 1")])[0].values == ("1",)
 
 
 def test_walls_can_be_left_down_and_are_named(pool: SandboxPool) -> None:
     assert pool.walls["seccomp"] == "up"
-    with SandboxPool(SandboxConfig(lanes=1, without=("landlock", "namespaces"))) as bare:
+    with SandboxPool(SandboxConfig(workers=1, without=("landlock", "namespaces"))) as bare:
         assert bare.walls["landlock"] == bare.walls["namespaces"] == "down: switched off"
         assert bare.walls["seccomp"] == "up"
 
@@ -354,7 +354,7 @@ def f():
             if isinstance(reply, memoryview): return b'LEFT' + b'-BEHIND' in bytes(reply[:1000])
         frame = frame.f_back
 """
-    with SandboxPool(SandboxConfig(lanes=1)) as pool:
+    with SandboxPool(SandboxConfig(workers=1)) as pool:
         jobs = [Job(speak.replace("OUT", str(fd)), limits=Limits(cpu_s=0.1)) for fd in range(3, 12)]
         assert {outcome.kind for outcome in pool.run(jobs)} <= {"timeout", "error"}
         assert pool.run([Job(look)])[0].values == ("False",)
@@ -365,7 +365,7 @@ def test_interrupted_runs_never_hand_a_job_the_result_of_another(
 ) -> None:
     """An interrupt may strike anywhere: here, right after each of the first sends and receives in
     turn."""
-    with SandboxPool(SandboxConfig(lanes=1)) as pool:
+    with SandboxPool(SandboxConfig(workers=1)) as pool:
         for method in ("send", "receive"):
             for strike in range(1, 4):
                 calls = [0]
@@ -405,7 +405,7 @@ def test_a_caller_that_takes_its_time_gets_the_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("redqueen.sandbox.worker._GRACE_S", 0.1)
-    with SandboxPool(SandboxConfig(lanes=2)) as pool:
+    with SandboxPool(SandboxConfig(workers=2)) as pool:
         kinds = []
         for _, outcome in pool.stream([Job("def f(): return 1", limits=Limits(cpu_s=0.02))] * 6):
             kinds.append(outcome.kind)
@@ -488,7 +488,7 @@ def test_what_does_not_cross_over_is_no_error_that_a_test_may_expect(
 
 
 def test_leaving_early_starts_nothing_until_it_is_needed() -> None:
-    with SandboxPool(SandboxConfig(lanes=2)) as pool:
+    with SandboxPool(SandboxConfig(workers=2)) as pool:
         for _ in pool.stream(
             [
                 Job("def f(): return 1"),

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from pydantic import ValidationError
 
-from redqueen.stages.evolve.config import ChildConfig, EvolveConfig, PerturbConfig
+from redqueen.config.stages import ChildConfig, EvolveConfig, PerturbConfig
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.cross.linear import Linear
 from redqueen.stages.evolve.lineage import Birth, Death

@@ -6,15 +6,17 @@ from dataclasses import replace
 import pytest
 
 from redqueen.config.schema import Config
+from redqueen.config.stages import ProposeConfig, VerifyConfig
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.propose import ProposeConfig, proposal_prompt
+from redqueen.stages.propose import proposal_prompt
 from redqueen.stages.solve import answer_prompt, grade
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS
-from redqueen.tasks.code.few_shot import WORKED
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.code.few_shot import FEW_SHOT
+from redqueen.tasks.kind import RunRules
+from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS
 
 PROGRAM = "def f(numbers, k):\n    return [n * k for n in numbers if n % 2]"
@@ -34,19 +36,19 @@ PACKS = sorted(WRITERS)
 def verified(
     pool: SandboxPool,
     kind: str,
-    pack: str,
+    prompt_format: str,
     *blocks: tuple[str, str],
     references: tuple[Problem, ...] = (),
 ) -> Problem | Rejection:
-    proposal = Proposal(kind, WRITERS[pack](*blocks), references)
-    return verify([proposal], KINDS, load_pack(pack), pool, CONFIG)[0]
+    proposal = Proposal(kind, WRITERS[prompt_format](*blocks), references)
+    return verify([proposal], KINDS, load_prompt_format(prompt_format), pool, CONFIG)[0]
 
 
-def a_problem(pool: SandboxPool, kind: str = "code_o", pack: str = "chat") -> Problem:
+def a_problem(pool: SandboxPool, kind: str = "code_o", prompt_format: str = "chat") -> Problem:
     problem = verified(
         pool,
         "code_o" if kind == "code_f" else kind,
-        pack,
+        prompt_format,
         ("program", PROGRAM),
         ("input", "[1,2,3], 10"),
     )
@@ -54,23 +56,30 @@ def a_problem(pool: SandboxPool, kind: str = "code_o", pack: str = "chat") -> Pr
     if kind != "code_f":
         return problem
     inputs = [("input", f"[{number}, {number + 1}, 7], {number}") for number in range(10)]
-    problem = verified(pool, kind, pack, ("message", "odd ones"), *inputs, references=(problem,))
+    problem = verified(
+        pool, kind, prompt_format, ("message", "odd ones"), *inputs, references=(problem,)
+    )
     assert isinstance(problem, Problem), problem
     return problem
 
 
 def verdicts(
-    pool: SandboxPool, problem: Problem, pack: str, *answers: tuple[str, str]
+    pool: SandboxPool, problem: Problem, prompt_format: str, *answers: tuple[str, str]
 ) -> list[str]:
-    texts = [(problem, WRITERS[pack](answer)) for answer in answers]
-    return [attempt.verdict for attempt in grade(texts, KINDS, load_pack(pack), pool, CONFIG)]
+    texts = [(problem, WRITERS[prompt_format](answer)) for answer in answers]
+    return [
+        attempt.verdict
+        for attempt in grade(texts, KINDS, load_prompt_format(prompt_format), pool, CONFIG)
+    ]
 
 
-@pytest.mark.parametrize("pack", PACKS)
-def test_a_deduction_problem_is_verified_asked_and_graded(pool: SandboxPool, pack: str) -> None:
-    problem = a_problem(pool, "code_o", pack)
+@pytest.mark.parametrize("prompt_format", PACKS)
+def test_a_deduction_problem_is_verified_asked_and_graded(
+    pool: SandboxPool, prompt_format: str
+) -> None:
+    problem = a_problem(pool, "code_o", prompt_format)
     assert (problem.inputs, problem.outputs) == (("[1, 2, 3], 10",), ("[10, 30]",))
-    prompt = answer_prompt(problem, KINDS["code_o"], load_pack(pack)).text
+    prompt = answer_prompt(problem, KINDS["code_o"], load_prompt_format(prompt_format)).text
     assert PROGRAM in prompt
     assert "[1, 2, 3], 10" in prompt
     assert "[10, 30]" not in prompt
@@ -86,9 +95,9 @@ def test_a_deduction_problem_is_verified_asked_and_graded(pool: SandboxPool, pac
             "",
         )
     ]
-    assert verdicts(pool, problem, pack, *answers) == [
-        "right",
-        "right",
+    assert verdicts(pool, problem, prompt_format, *answers) == [
+        "correct",
+        "correct",
         "wrong",
         "wrong",
         "malformed",
@@ -97,12 +106,12 @@ def test_a_deduction_problem_is_verified_asked_and_graded(pool: SandboxPool, pac
     ]
 
 
-@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("prompt_format", PACKS)
 def test_any_input_that_gives_the_output_solves_an_abduction_problem(
-    pool: SandboxPool, pack: str
+    pool: SandboxPool, prompt_format: str
 ) -> None:
-    problem = a_problem(pool, "code_i", pack)
-    prompt = answer_prompt(problem, KINDS["code_i"], load_pack(pack)).text
+    problem = a_problem(pool, "code_i", prompt_format)
+    prompt = answer_prompt(problem, KINDS["code_i"], load_prompt_format(prompt_format)).text
     assert "[10, 30]" in prompt
     assert "[1, 2, 3], 10" not in prompt
     answers = [
@@ -117,9 +126,9 @@ def test_any_input_that_gives_the_output_solves_an_abduction_problem(
             "'ab', 1",
         )
     ]
-    assert verdicts(pool, problem, pack, *answers) == [
-        "right",
-        "right",
+    assert verdicts(pool, problem, prompt_format, *answers) == [
+        "correct",
+        "correct",
         "wrong",
         "wrong",
         "malformed",
@@ -128,11 +137,13 @@ def test_any_input_that_gives_the_output_solves_an_abduction_problem(
     ]
 
 
-@pytest.mark.parametrize("pack", PACKS)
-def test_an_induction_answer_is_right_on_the_hidden_pairs(pool: SandboxPool, pack: str) -> None:
-    problem = a_problem(pool, "code_f", pack)
+@pytest.mark.parametrize("prompt_format", PACKS)
+def test_an_induction_answer_is_right_on_the_hidden_pairs(
+    pool: SandboxPool, prompt_format: str
+) -> None:
+    problem = a_problem(pool, "code_f", prompt_format)
     assert len(problem.inputs) == len(problem.outputs) == 10
-    prompt = answer_prompt(problem, KINDS["code_f"], load_pack(pack)).text
+    prompt = answer_prompt(problem, KINDS["code_f"], load_prompt_format(prompt_format)).text
     assert "odd ones" in prompt
     assert problem.inputs[4] in prompt
     assert problem.inputs[5] not in prompt
@@ -146,20 +157,22 @@ def test_an_induction_answer_is_right_on_the_hidden_pairs(pool: SandboxPool, pac
         "def f(xs, m):\n    while True: pass",
         "def g(xs, m): return []",
     ]  # fmt: skip
-    assert verdicts(pool, problem, pack, *[("program", program) for program in programs]) == [
-        "right",
+    assert verdicts(
+        pool, problem, prompt_format, *[("program", program) for program in programs]
+    ) == [
+        "correct",
         *["wrong"] * 5,
     ]
 
 
-@pytest.mark.parametrize("pack", PACKS)
+@pytest.mark.parametrize("prompt_format", PACKS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_what_a_pack_shows_of_a_problem_can_be_written_back(
-    pool: SandboxPool, kind: str, pack: str
+    pool: SandboxPool, kind: str, prompt_format: str
 ) -> None:
-    """Rendering and parsing agree: a problem's own parts, written in the pack's typography, give
+    """Rendering and parsing agree: a problem's own parts, written in the prompt_format's typography, give
     the problem again."""
-    problem = a_problem(pool, kind, pack)
+    problem = a_problem(pool, kind, prompt_format)
     parts = {
         "program": [problem.program],
         "input": list(problem.inputs),
@@ -167,7 +180,7 @@ def test_what_a_pack_shows_of_a_problem_can_be_written_back(
         "message": [problem.message],
     }
     blocks = [(label, parts[label].pop(0)) for label in KINDS[kind].proposal_blocks]
-    again = verified(pool, kind, pack, *blocks, references=(problem,))
+    again = verified(pool, kind, prompt_format, *blocks, references=(problem,))
     assert again == problem
 
 
@@ -236,49 +249,54 @@ def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxP
         )
     ]
     proposals = [Proposal("code_o", text) for text in texts]
-    first, second, third = verify(proposals, KINDS, load_pack("chat"), pool, CONFIG)
+    first, second, third = verify(proposals, KINDS, load_prompt_format("chat"), pool, CONFIG)
     assert isinstance(first, Problem)
     assert isinstance(second, Rejection)
     assert second.reason == "duplicate"
     assert isinstance(third, Problem)
-    assert verify(proposals[:1], KINDS, load_pack("chat"), pool, CONFIG, known={first.key})[
-        0
-    ] == Rejection("duplicate", first.key)
+    assert verify(
+        proposals[:1], KINDS, load_prompt_format("chat"), pool, CONFIG, known={first.key}
+    )[0] == Rejection("duplicate", first.key)
 
 
 def test_an_answer_is_graded_under_four_times_the_limit_of_a_proposal() -> None:
-    rules = VerifyConfig(cpu_s=2).rules()
+    rules = RunRules.of(VerifyConfig(cpu_s=2))
     assert rules.answer.cpu_s == 4 * rules.proposal.cpu_s == 2
 
 
-@pytest.mark.parametrize("pack", PACKS)
-def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, pack: str) -> None:
+@pytest.mark.parametrize("prompt_format", PACKS)
+def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, prompt_format: str) -> None:
     problem = a_problem(pool)
     config = ProposeConfig(max_prompt_chars=4000)
-    prompt, shown = proposal_prompt(KINDS["code_o"], [problem] * 6, load_pack(pack), config)
+    prompt, shown = proposal_prompt(
+        KINDS["code_o"], [problem] * 6, load_prompt_format(prompt_format), config
+    )
     assert len(shown) == 6
     assert prompt.text.count(PROGRAM) == 6
     short, fewer = proposal_prompt(
         KINDS["code_o"],
         [problem] * 6,
-        load_pack(pack),
+        load_prompt_format(prompt_format),
         ProposeConfig(max_prompt_chars=len(prompt.text) - 1),
     )
     assert len(fewer) == 5
     assert len(short.text) < len(prompt.text)
     assert proposal_prompt(
-        KINDS["code_o"], [problem] * 6, load_pack(pack), ProposeConfig(max_prompt_chars=1)
+        KINDS["code_o"],
+        [problem] * 6,
+        load_prompt_format(prompt_format),
+        ProposeConfig(max_prompt_chars=1),
     )[1] == (problem,)
 
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
     [
-        ("<answer>[10, 30]</answer>", "right"),
-        ("<think>hm</think><answer>\n[10, 30]\n", "right"),
+        ("<answer>[10, 30]</answer>", "correct"),
+        ("<think>hm</think><answer>\n[10, 30]\n", "correct"),
         (
             "<think>maybe <answer>[1]</answer></think>\n<answer>\n```python\n[10, 30]\n```\n</answer>",
-            "right",
+            "correct",
         ),
         ("<answer>```output\n[10, 30]</answer>", "malformed"),
         ("<answer>[10, 30]</answer><answer>[1]</answer>", "malformed"),
@@ -292,22 +310,22 @@ def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(
     pool: SandboxPool, text: str, verdict: str
 ) -> None:
     assert (
-        grade([(a_problem(pool), text)], KINDS, load_pack("chat"), pool, CONFIG)[0].verdict
+        grade([(a_problem(pool), text)], KINDS, load_prompt_format("chat"), pool, CONFIG)[0].verdict
         == verdict
     )
 
 
-@pytest.mark.parametrize(("kind", "role"), WORKED)
+@pytest.mark.parametrize(("kind", "role"), FEW_SHOT)
 def test_the_worked_replies_of_the_chat_pack_are_right(
     pool: SandboxPool, kind: str, role: str
 ) -> None:
-    task, problem, pack, worked = (
+    task, problem, prompt_format, worked = (
         KINDS[kind],
         a_problem(pool, kind),
-        load_pack("chat"),
-        WORKED[kind, role],
+        load_prompt_format("chat"),
+        FEW_SHOT[kind, role],
     )
-    prompt = pack.render(
+    prompt = prompt_format.render(
         task.ask_proposal([problem]) if role == "teacher" else task.ask_answer(problem)
     )
     ((asked, reply),) = prompt.before
@@ -315,7 +333,7 @@ def test_the_worked_replies_of_the_chat_pack_are_right(
     shown = dict(worked.given)
     if role == "teacher":
         posed = replace(problem, program=shown.get("program", ""))
-        (verdict,) = verify([Proposal(kind, reply, (posed,))], KINDS, pack, pool, CONFIG)
+        (verdict,) = verify([Proposal(kind, reply, (posed,))], KINDS, prompt_format, pool, CONFIG)
         assert isinstance(verdict, Problem), verdict
         return
     if kind == "code_f":
@@ -333,6 +351,6 @@ def test_the_worked_replies_of_the_chat_pack_are_right(
         inputs=(shown.get("input", ""),),
         outputs=(shown.get("output", "'6'"),),
     )
-    assert grade([(posed, reply)], KINDS, pack, pool, CONFIG)[0].verdict == "right"
+    assert grade([(posed, reply)], KINDS, prompt_format, pool, CONFIG)[0].verdict == "correct"
     (outcome,) = pool.run([Job(shown["program"], (shown.get("input", "4"),))])
     assert outcome.values == posed.outputs

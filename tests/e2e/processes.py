@@ -14,7 +14,7 @@ from typing import Any
 TINY = (
     "steps=3", "population.teachers=2", "population.students=2", "tasks.kinds=['code_o']", "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
     "propose.samples=3", "propose.max_tokens=48", "propose.max_prompt_chars=600", "propose.temperature=1.2",
-    "solve.attempts=2", "solve.max_tokens=32", "solve.temperature=2", "evolve.every=1", "evolve.share=0.5", "evaluate.suite=", "sandbox.lanes=1",
+    "solve.attempts=2", "solve.max_tokens=32", "solve.temperature=2", "evolve.every=1", "evolve.share=0.5", "evaluate.suite=", "sandbox.workers=1",
 )  # fmt: skip
 """A few seconds. Hot enough that some proposals are no problems and some answers wrong: members
 have something to learn from."""

@@ -144,7 +144,7 @@ def test_verify_reads_the_compact_pack(tmp_path: Path) -> None:
     done = redqueen(
         "verify",
         write_lines(tmp_path / "p.jsonl", {"kind": "code_i", "text": text}),
-        "--pack",
+        "--prompt_format",
         "compact",
         "--json",
     )

@@ -60,7 +60,10 @@ def test_eval_gives_the_score_that_ships_with_the_suite() -> None:
     ("arguments", "message"),
     [
         (["pawn", "--suite", "heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
-        (["pawn", "--pack", "compcat"], "unknown prompt pack 'compcat'. Did you mean 'compact'?"),
+        (
+            ["pawn", "--prompt_format", "compcat"],
+            "unknown prompt prompt_format 'compcat'. Did you mean 'compact'?",
+        ),
         (["pwan"], "Did you mean 'pawn'?"),
     ],
 )

@@ -209,7 +209,9 @@ def test_a_domain_of_ones_own_is_played_by_import_path(begin: Begin, tmp_path: P
 
 
 def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path: Path) -> None:
-    command = begin(*tiny(tmp_path / "run", "propose.max_tokens=1", "stop.lazy_steps=1")).wait(3)
+    command = begin(
+        *tiny(tmp_path / "run", "propose.max_tokens=1", "stop.steps_without_problem=1")
+    ).wait(3)
     assert "stopped after step 1: no proposal was a valid problem in 1 steps." in command.err
     assert rows(
         tmp_path / "run", "SELECT value LIKE 'stopped after step 1%' FROM run WHERE name = 'ended'"

@@ -170,7 +170,7 @@ class _World:
             proposal = pairing * plan.proposals + number
             kind = KINDS[number % len(KINDS)]
             rejected = random.random() < 0.15
-            row = {"proposal": proposal, "pairing": pairing, "teacher": teacher, "version": step - 1, "kind": kind, "prompt": number // 4, "shown": self.known[-2:], "tokens": 60, "logprob": -0.4, "ended": "stop", "detail": "", "advantage": 0.1}  # fmt: skip
+            row = {"proposal": proposal, "pairing": pairing, "teacher": teacher, "version": step - 1, "kind": kind, "prompt": number // 4, "shown": self.known[-2:], "tokens": 60, "logprob": -0.4, "finish_reason": "stop", "detail": "", "advantage": 0.1}  # fmt: skip
             program = (
                 plan.program.replace("{n}", str(random.randrange(50)))
                 .replace("{m}", str(step))
@@ -227,7 +227,7 @@ class _World:
     ) -> bool:
         right = self.random.random() < ease
         text = f">>think\n{self.plan.thought}\n>>output\n{7 if right else 8}\n"
-        rows["attempts"].append({"proposal": proposal, "attempt": number, "problem": key, "student": student, "version": step - 1, "text": text, "tokens": 30, "logprob": -0.2, "ended": "stop", "verdict": "right" if right else "wrong", "detail": "" if right else "another value", "reward": 1.0 if right else -0.5, "advantage": 0.0})  # fmt: skip
+        rows["attempts"].append({"proposal": proposal, "attempt": number, "problem": key, "student": student, "version": step - 1, "text": text, "tokens": 30, "logprob": -0.2, "finish_reason": "stop", "verdict": "correct" if right else "wrong", "detail": "" if right else "another value", "reward": 1.0 if right else -0.5, "advantage": 0.0})  # fmt: skip
         return right
 
     def _evolve(self, rows: dict[str, list[Row]], step: int) -> None:
@@ -262,7 +262,7 @@ class _World:
         }
         found["solve/malformed_frac"] = 0.0
         if attempts:
-            found["solve/pass_rate"] = sum(row["verdict"] == "right" for row in attempts) / len(
+            found["solve/pass_rate"] = sum(row["verdict"] == "correct" for row in attempts) / len(
                 attempts
             )
             for name in ("ast_depth", "cyclomatic", "loc", "variables", "steps_executed"):

@@ -30,7 +30,7 @@ RANK = 4
 
 @pytest.fixture(scope="module")
 def engine() -> TorchEngine:
-    config = load_config(None, [f"engine.rank={RANK}", "engine.alpha=8"])
+    config = load_config(None, [f"lora.rank={RANK}", "lora.alpha=8"])
     engine = TorchEngine(load_base("pawn", device="cpu"), 4, config.engine)
     assert engine.population is not None
     generator = torch.Generator().manual_seed(0)
@@ -51,8 +51,8 @@ def run(tmp_path_factory: pytest.TempPathFactory, engine: TorchEngine) -> Path:
     config = load_config(
         None,
         [
-            f"engine.rank={RANK}",
-            "engine.alpha=8",
+            f"lora.rank={RANK}",
+            "lora.alpha=8",
             "population.teachers=2",
             "population.students=2",
             "device=cpu",
@@ -160,7 +160,7 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
     ]
     with contextlib.closing(reader(run)) as connection:
         stored = connection.execute(
-            "SELECT count(*), sum(verdict = 'right') FROM attempts"
+            "SELECT count(*), sum(verdict = 'correct') FROM attempts"
         ).fetchone()
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
     assert [sum(row[name] for row in rows) for name in ("attempts", "right")] == list(stored)

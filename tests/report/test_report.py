@@ -121,14 +121,14 @@ def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
 
         assert side["counts"]["attempts"] == one("SELECT count(*) FROM attempts")
         assert side["counts"]["correct"] == one(
-            "SELECT count(*) FROM attempts WHERE verdict = 'right'"
+            "SELECT count(*) FROM attempts WHERE verdict = 'correct'"
         )
         assert side["counts"]["problems"] == one("SELECT count(*) FROM problems")
         assert side["rejections"]["totals"]["duplicate"] == one(
             "SELECT count(*) FROM proposals WHERE rejection = 'duplicate'"
         )
         assert side["metrics"]["solve/pass_rate"][4] == pytest.approx(
-            one("SELECT avg(verdict = 'right') FROM attempts WHERE step = 5"), rel=1e-4
+            one("SELECT avg(verdict = 'correct') FROM attempts WHERE step = 5"), rel=1e-4
         )
         assert side["difficulty"]["trivial"][2] == pytest.approx(one("SELECT avg(solve_rate = 1) FROM proposals WHERE step = 3 AND problem IS NOT NULL"), abs=1e-4)  # fmt: skip
         assert sum(cell[3] for cell in side["matrix"]["cells"]) == side["counts"]["correct"]

@@ -7,13 +7,13 @@ from random import Random
 import pytest
 import torch
 
+from redqueen.config.stages import ChildConfig, EvolveConfig, RatingConfig
 from redqueen.engine.torch.population import Adapter
 from redqueen.records import Rating
-from redqueen.stages.evolve.config import ChildConfig, EvolveConfig
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.plan import apply, plan
 from redqueen.stages.evolve.select import Standing, Tournament, Truncation
-from redqueen.stages.rate.ratings import RatingConfig, rate
+from redqueen.stages.rate.ratings import rate
 
 PROJECTIONS = {"q": (16, 16), "up": (16, 24), "down": (24, 16)}
 RANK = 4

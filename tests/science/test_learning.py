@@ -1,11 +1,12 @@
 """The whole way from sampling over advantages to training: what is rewarded is done more often, by
 every estimator and by the rewarded alone."""
 
-from redqueen.engine.config import EngineConfig
-from redqueen.engine.protocol import Row, Sampling, TrainRow, TrainSettings
-from redqueen.records import Writing
+from redqueen.config.engine import LoraConfig
+from redqueen.config.stages import UpdateConfig
+from redqueen.engine.protocol import SampleRequest, SamplingParams, TrainSample, TrainSettings
+from redqueen.records import Rollout
 from redqueen.rng import seed_for
-from redqueen.stages.update.advantages import ESTIMATORS, Sample, UpdateConfig, advantages
+from redqueen.stages.update.advantages import ESTIMATORS, Sample, advantages
 
 DRAWN = 32
 UPDATES = 8
@@ -23,21 +24,21 @@ def test_members_learn_to_write_what_earns_and_one_that_always_earns_the_same_st
     base = load_base("pawn", device="cpu")
     estimators = [UpdateConfig.model_validate({"estimator": name}) for name in ESTIMATORS]
     content = len(estimators)
-    engine = TorchEngine(base, content + 1, EngineConfig(rank=4, alpha=8), seed=1)
+    engine = TorchEngine(base, content + 1, lora=LoraConfig(rank=4, alpha=8), seed=1)
     before = engine.read(content)
     prompt = tuple(base.tokenizer.encode(PROMPT))
     earning = {token for digit in "56789" for token in base.tokenizer.encode(digit)}
     shares: dict[int, list[float]] = {slot: [] for slot in range(content + 1)}
     for update in range(UPDATES):
         rows = [
-            Row(prompt, 1, slot, seed_for(0, update, slot, number))
+            SampleRequest(prompt, 1, slot, seed_for(0, update, slot, number))
             for slot in shares
             for number in range(DRAWN)
         ]
         samples: dict[int, list[Sample]] = {slot: [] for slot in shares}
-        for row, found in zip(rows, engine.generate(rows, Sampling(1.0)), strict=True):
+        for row, found in zip(rows, engine.generate(rows, SamplingParams(1.0)), strict=True):
             earned = 1.0 if row.slot == content else float(found.tokens[0] in earning)
-            writing = Writing(row.prompt, found.tokens, found.logprobs, found.ended)
+            writing = Rollout(row.prompt, found.tokens, found.logprobs, found.finish_reason)
             samples[row.slot].append(
                 Sample(f"S{row.slot}", update, ("student", "code_i"), writing, earned)
             )
@@ -46,7 +47,7 @@ def test_members_learn_to_write_what_earns_and_one_that_always_earns_the_same_st
             shares[slot].append(sum(sample.reward for sample in mine) / DRAWN)
             values = advantages(mine, estimators[slot % content])
             train += [
-                TrainRow(slot, prompt, one.writing.tokens, value, one.writing.logprobs)
+                TrainSample(slot, prompt, one.rollout.tokens, value, one.rollout.logprobs)
                 for one, value in zip(mine, values, strict=True)
             ]
         engine.train(train, TrainSettings(learning_rate=0.01))

@@ -150,7 +150,7 @@ def test_advantages_favour_the_hardest_solvable_problem_of_a_prompt_and_the_righ
     assert mean[1.0] > 0.5 > 0 > max(mean[-2.0], mean[30.0])
     ((right, wrong),) = rows(
         run,
-        "SELECT avg(CASE WHEN verdict = 'right' THEN advantage END), avg(CASE WHEN verdict = 'wrong' THEN advantage END) FROM attempts",
+        "SELECT avg(CASE WHEN verdict = 'correct' THEN advantage END), avg(CASE WHEN verdict = 'wrong' THEN advantage END) FROM attempts",
     )
     assert right > 0 > wrong
 

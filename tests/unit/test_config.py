@@ -14,12 +14,14 @@ from redqueen.errors import ConfigError
 def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> None:
     file = tmp_path / "a.toml"
     file.write_text("seed = 7\n[verify]\ncpu_s = 2.0\nmemory_mb = 99\n")
-    config = load_config(file, ["verify.cpu_s=3", "tasks.pack=compact", "tasks.kinds=['code_o']"])
+    config = load_config(
+        file, ["verify.cpu_s=3", "tasks.prompt_format=compact", "tasks.kinds=['code_o']"]
+    )
     assert (
         config.seed,
         config.verify.cpu_s,
         config.verify.memory_mb,
-        config.tasks.pack,
+        config.tasks.prompt_format,
         config.tasks.kinds,
     ) == (7, 3.0, 99, "compact", ("code_o",))
     assert config.verify.max_program_chars == Config().verify.max_program_chars
@@ -167,6 +169,7 @@ def test_a_task_kind_comes_by_import_path() -> None:
 
 def test_an_unknown_pack_is_named() -> None:
     with pytest.raises(
-        ConfigError, match=r"tasks.pack: Input should be 'auto', 'chat' or 'compact'; got 'chta'"
+        ConfigError,
+        match=r"tasks.prompt_format: Input should be 'auto', 'chat' or 'compact'; got 'chta'",
     ):
-        load_config(None, ["tasks.pack=chta"])
+        load_config(None, ["tasks.prompt_format=chta"])

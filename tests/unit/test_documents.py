@@ -11,10 +11,10 @@ from redqueen.pawn.programs import Program, draw_program, program_key
 from redqueen.rng import stream
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts import has_thought
-from redqueen.tasks.prompts.compact import CompactPack
+from redqueen.tasks.prompts import has_reasoning
+from redqueen.tasks.prompts.compact import CompactFormat
 
-PACK = CompactPack()
+PACK = CompactFormat()
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +57,8 @@ def test_the_thought_of_a_deduction_is_the_trace_of_the_run() -> None:
     for program in programs():
         thought = solving("code_o", program, 2).partition(">>think\n")[2].partition("\n>>output")[0]
         assert tuple(thought.splitlines()) == program.traces[2]
-        assert has_thought(solving("code_o", program, 2)) is bool(program.traces[2])
-        assert not has_thought(solving("code_o", program, 2, with_thought=False))
+        assert has_reasoning(solving("code_o", program, 2)) is bool(program.traces[2])
+        assert not has_reasoning(solving("code_o", program, 2, with_thought=False))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

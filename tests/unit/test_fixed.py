@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from redqueen.config.stages import FixedConfig, VerifyConfig
 from redqueen.errors import ConfigError, DataError
 from redqueen.records import Problem, Rejection
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.verify import VerifyConfig, judge_drafts
+from redqueen.stages.verify import judge_drafts
 from redqueen.tasks import KINDS
-from redqueen.tasks.code.sources import FixedConfig, load_source, read_drafts, seed_drafts
+from redqueen.tasks.code.sources import load_source, read_drafts, seed_drafts
 
 EVERY = ("code_o", "code_i", "code_f")
 

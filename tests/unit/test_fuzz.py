@@ -21,7 +21,7 @@ from redqueen.sandbox.literals import (
 )
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Malformed
-from redqueen.tasks.prompts import load_pack
+from redqueen.tasks.prompts import load_prompt_format
 
 SECONDS = float(os.environ.get("REDQUEEN_FUZZ_S", "0"))
 
@@ -156,18 +156,20 @@ def test_a_request_reads_back_as_it_was_written() -> None:
 
 
 def test_whatever_a_model_writes_is_read_or_malformed() -> None:
-    packs = [load_pack("chat"), load_pack("compact")]
+    packs = [load_prompt_format("chat"), load_prompt_format("compact")]
 
     def check(text: object) -> None:
         assert isinstance(text, str)
-        for pack in packs:
+        for prompt_format in packs:
             for kind in KINDS.values():
                 try:
-                    kind.read_proposal(pack.parse(text, kind.proposal_blocks), ())
+                    kind.read_proposal(prompt_format.parse(text, kind.proposal_blocks), ())
                 except Malformed as error:
                     assert str(error)
                 try:
-                    assert kind.read_answer(pack.parse(text, kind.answer_blocks)) is not None
+                    assert (
+                        kind.read_answer(prompt_format.parse(text, kind.answer_blocks)) is not None
+                    )
                 except Malformed as error:
                     assert str(error)
 

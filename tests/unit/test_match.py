@@ -10,11 +10,11 @@ from statistics import NormalDist
 import pytest
 import trueskill
 
+from redqueen.config.stages import MatchConfig, RatingConfig
 from redqueen.records import Member, Pairing, Rating
-from redqueen.stages.match.config import MatchConfig
 from redqueen.stages.match.schemes import SCHEMES, match
 from redqueen.stages.rate.outcome import games, rated
-from redqueen.stages.rate.ratings import RatingConfig, chance, rate
+from redqueen.stages.rate.ratings import chance, rate
 
 DEFAULT = RatingConfig()
 

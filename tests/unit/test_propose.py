@@ -3,14 +3,15 @@ come from the archive."""
 
 import pytest
 
+from redqueen.config.stages import ProposeConfig
 from redqueen.core.archive import Archive
 from redqueen.errors import ConfigError
 from redqueen.records import Member, Pairing, Problem
 from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.stages.propose import ProposeConfig, Request, requests
+from redqueen.stages.propose import Request, requests
 from redqueen.tasks import KINDS
 from redqueen.tasks.code.deduction import CodeO
-from redqueen.tasks.prompts.compact import CompactPack
+from redqueen.tasks.prompts.compact import CompactFormat
 
 
 def problem(number: int, kind: str = "code_o") -> Problem:
@@ -40,7 +41,7 @@ def asked(
         PAIRINGS,
         archive,
         kinds or dict(KINDS),  # type: ignore[arg-type]
-        CompactPack(),
+        CompactFormat(),
         config or ProposeConfig(prompts=2, samples=3),
         seed,
         step,
@@ -64,7 +65,13 @@ def test_equal_seeds_and_steps_ask_the_same_and_others_do_not() -> None:
 
 def test_what_one_pairing_is_asked_does_not_depend_on_the_others() -> None:
     alone = requests(
-        PAIRINGS[:1], ARCHIVE, dict(KINDS), CompactPack(), ProposeConfig(prompts=2, samples=3), 0, 1
+        PAIRINGS[:1],
+        ARCHIVE,
+        dict(KINDS),
+        CompactFormat(),
+        ProposeConfig(prompts=2, samples=3),
+        0,
+        1,
     )
     assert alone == [request for request in asked() if request.pairing == 0]
 

@@ -3,9 +3,10 @@ one of them a setting."""
 
 import pytest
 
+from redqueen.config.stages import RewardConfig
 from redqueen.records import Attempt, Problem, Rejection
 from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.stages.reward import RewardConfig, solve_rate, student_reward, teacher_reward
+from redqueen.stages.reward import solve_rate, student_reward, teacher_reward
 
 PROBLEM = Problem(
     "code_o",
@@ -60,13 +61,13 @@ def attempts(*verdicts: str) -> list[Attempt]:
 
 
 def test_students_earn_by_verdict() -> None:
-    tried = attempts("right", "wrong", "malformed")
+    tried = attempts("correct", "wrong", "malformed")
     assert [student_reward(attempt, PAPER) for attempt in tried] == [1.0, -0.5, -1.0]
     assert [
-        student_reward(attempt, RewardConfig(right=2, wrong=0, malformed=-3)) for attempt in tried
+        student_reward(attempt, RewardConfig(correct=2, wrong=0, malformed=-3)) for attempt in tried
     ] == [2, 0, -3]
 
 
 def test_the_solve_rate_is_the_share_of_right_attempts() -> None:
-    assert solve_rate(attempts("right", "wrong", "malformed", "right")) == 0.5
+    assert solve_rate(attempts("correct", "wrong", "malformed", "right")) == 0.5
     assert solve_rate(attempts("wrong", "malformed")) == 0

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from redqueen.models.base import PAWN
 from redqueen.pawn.documents import shard
-from redqueen.pawn.reading import pack
+from redqueen.pawn.reading import prompt_format
 from redqueen.pawn.tokenizer import END, END_ID, MARKS, PAD, PAD_ID, VOCABULARY, train_tokenizer
 
 SHIPPED = Tokenizer.from_file(str(PAWN / "tokenizer.json"))
@@ -95,7 +95,7 @@ def test_every_document_that_fits_a_row_is_in_one_row_whole_and_once(
     lengths: list[int], room: int
 ) -> None:
     documents = [[number] * length for number, length in enumerate(lengths, 1)]
-    rows = pack(documents, room, pad=0)
+    rows = prompt_format(documents, room, pad=0)
     runs = [
         (int(number), len(list(run)))
         for row in rows

@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from redqueen.records import Writing
-from redqueen.stages.update.advantages import ESTIMATORS, Sample, UpdateConfig, advantages
+from redqueen.config.stages import UpdateConfig
+from redqueen.records import Rollout
+from redqueen.stages.update.advantages import ESTIMATORS, Sample, advantages
 
-WRITING = Writing((1,), (2,), (-0.5,), "stop")
+WRITING = Rollout((1,), (2,), (-0.5,), "stop")
 EVERY = sorted(ESTIMATORS)
 
 

@@ -85,7 +85,7 @@ def test_a_world_comes_back_from_json_as_it_was() -> None:
         learning_rate=3e-5,
     )
     first.known, first.cells, first.behaviours = {"b", "a", "é"}, {"x/d1"}, {"0", "1"}
-    first.lazy_steps, first.still_steps = 2, 3
+    first.steps_without_problem, first.steps_without_update = 2, 3
     second = world("archive.cap=3")
     second.restore(json.loads(json.dumps(first.snapshot())))
     assert second == replace(first, archive=second.archive)

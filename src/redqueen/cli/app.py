@@ -344,18 +344,19 @@ def verify(
         Path | None,
         typer.Option(help="Write one JSON object a line here: the problem or the rejection."),
     ] = None,
-    pack: Annotated[
-        str | None, typer.Option(help="Prompt pack the texts are written in: chat or compact.")
+    prompt_format: Annotated[
+        str | None,
+        typer.Option(help="Prompt prompt_format the texts are written in: chat or compact."),
     ] = None,
     config_file: ConfigFile = None,
     settings: Settings = None,
     sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:
-    """Turn proposals into problems with verified answers, or say why not."""
+    """StepState proposals into problems with verified answers, or say why not."""
     from redqueen.cli.verify import run
 
-    extra = [f"tasks.pack={pack}"] if pack else []
+    extra = [f"tasks.prompt_format={prompt_format}"] if prompt_format else []
     extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
     run(file, out, config_file, [*(settings or []), *extra], as_json)
 
@@ -395,10 +396,10 @@ def evaluate(
         float | None,
         typer.Option(min=0, help="By default 0 (greedy), or 0.8 with several samples."),
     ] = None,
-    pack: Annotated[
+    prompt_format: Annotated[
         str | None,
         typer.Option(
-            help="Prompt pack of Pawn's suites: chat or compact. By default what the base understands."
+            help="Prompt prompt_format of Pawn's suites: chat or compact. By default what the base understands."
         ),
     ] = None,
     style: Annotated[
@@ -455,7 +456,7 @@ def evaluate(
     journal = out.with_suffix(".attempts.jsonl") if out else None
     benchmarks = BenchmarkOptions(data, samples, temperature, limit, max_tokens, style, journal)
     options = evaluate.EvalOptions(
-        pack,
+        prompt_format,
         device,
         dtype,
         limit,
@@ -604,13 +605,13 @@ def bench_engine(
         ),
     ] = 4,
     rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 8,
-    rows_in_flight: Annotated[
+    max_num_seqs: Annotated[
         int, typer.Option(min=1, help="Rows that are sampled side by side.")
     ] = 256,
-    prefill_tokens: Annotated[
+    max_prefill_tokens: Annotated[
         int, typer.Option(min=1, help="Prompt tokens that go through the model together.")
     ] = 16_384,
-    train_tokens: Annotated[
+    max_tokens_per_microbatch: Annotated[
         int, typer.Option(min=1, help="Tokens that are trained on together.")
     ] = 8192,
     rounds: Annotated[int, typer.Option(min=1, help="Times each way is measured.")] = 3,
@@ -623,20 +624,19 @@ def bench_engine(
     """What a population costs beside one member, the bare base, and PEFT one adapter at a time."""
     from redqueen.cli.bench.engine import Workload
     from redqueen.cli.bench_engine import run
-    from redqueen.engine.config import EngineConfig
+    from redqueen.config.engine import EngineConfig, LoraConfig
 
     config = EngineConfig(
-        rank=rank,
-        alpha=2 * rank,
-        rows_in_flight=rows_in_flight,
-        prefill_tokens=prefill_tokens,
-        train_tokens=train_tokens,
+        max_num_seqs=max_num_seqs,
+        max_prefill_tokens=max_prefill_tokens,
+        max_tokens_per_microbatch=max_tokens_per_microbatch,
     )
     run(
         model,
         device,
         Workload(members, prompts, attempts, prompt_tokens, 8, longest, skew, rounds, train),
         config,
+        LoraConfig(rank=rank, alpha=2 * rank),
         peft,
         as_json,
     )

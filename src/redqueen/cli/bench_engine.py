@@ -7,7 +7,7 @@ from rich.table import Table
 
 from redqueen.cli.bench.engine import EngineBench, Workload, bench_engine
 from redqueen.cli.console import notes
-from redqueen.engine.config import EngineConfig
+from redqueen.config.engine import EngineConfig, LoraConfig
 
 _MEANING = {
     "generate_8_over_1": "seconds to sample the same tokens from all members / from one",
@@ -31,10 +31,11 @@ def run(
     device: str,
     workload: Workload,
     config: EngineConfig,
+    lora: LoraConfig,
     with_peft: bool,
     as_json: bool,
 ) -> None:
-    result = bench_engine(model, device, config, workload, with_peft, notes.print)
+    result = bench_engine(model, device, config, lora, workload, with_peft, notes.print)
     if as_json:
         print(json.dumps(result.as_json()))
     else:

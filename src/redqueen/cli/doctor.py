@@ -122,13 +122,13 @@ def _pawn() -> list[Finding]:
 
 
 def _sandbox() -> list[Finding]:
-    from redqueen.sandbox.config import SandboxConfig
+    from redqueen.config.sandbox import SandboxConfig
     from redqueen.sandbox.pool import SandboxPool
     from redqueen.sandbox.selftest import failures
 
     try:
         with SandboxPool(
-            SandboxConfig(lanes=1, unsafe=True)
+            SandboxConfig(workers=1, unsafe=True)
         ) as pool:  # so that it opens, whatever the self-test says
             walls, failed = pool.walls, failures(pool)
     except SandboxError as error:

@@ -28,6 +28,7 @@ from redqueen.cli.benchmarks import (
     tier_table,
 )
 from redqueen.cli.console import note, notes, progress, warn_if_unsafe
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Setting
 from redqueen.evaluate.chosen import Chosen, choose_members
@@ -39,9 +40,8 @@ from redqueen.evaluate.results_store import keep, kept_rows
 from redqueen.jsonl import open_output
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.sandbox import Sandbox
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.tasks.prompts import PromptPack, load_pack
+from redqueen.tasks.prompts import PromptFormat, load_prompt_format
 
 if TYPE_CHECKING:
     from redqueen.evaluate.proposals import Proposed
@@ -55,7 +55,7 @@ _PROPOSALS_EACH = 400
 
 @dataclass(frozen=True, slots=True)
 class EvalOptions:
-    pack: str | None = None
+    prompt_format: str | None = None
     """None: what the base understands."""
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
@@ -79,7 +79,7 @@ class EvalOptions:
 
 def run(source: str, suites: list[str], options: EvalOptions) -> None:
     names = expand(suites, SUITES)
-    pack = load_pack(options.pack) if options.pack else None
+    prompt_format = load_prompt_format(options.prompt_format) if options.prompt_format else None
     benchmarks = [
         benchmark_exam(name, options.benchmarks.data, options.limit)
         for name in names
@@ -108,9 +108,15 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
         note(
             f"{', '.join(one.name for one in chosen.candidates[:16])}{', ...' * (len(chosen.candidates) > 16)} after step {chosen.step}, and the base"
         )
-    pack = pack or (chosen.config.tasks.load_pack(base.pack) if chosen else load_pack(base.pack))
+    prompt_format = prompt_format or (
+        chosen.config.tasks.load_prompt_format(base.prompt_format)
+        if chosen
+        else load_prompt_format(base.prompt_format)
+    )
     warn_if_unsafe(options.unsafe)
-    held_out = [HeldOut(name, pack, options.max_tokens) for name in names if name in HELD_OUT]
+    held_out = [
+        HeldOut(name, prompt_format, options.max_tokens) for name in names if name in HELD_OUT
+    ]
     exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *benchmarks]
     not_kept: list[str] = []
     with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
@@ -122,7 +128,7 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
             _finished(target, not_kept, options.as_json),
         )
         if PROPOSALS in names:
-            found[PROPOSALS] = _propose(target, pack, sandbox, options)
+            found[PROPOSALS] = _propose(target, prompt_format, sandbox, options)
     if not options.as_json:
         _show(
             {name: row for name, row in found.items() if not (target.is_base and name in SUITES)},
@@ -211,10 +217,10 @@ def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
 
 
 def _propose(
-    target: "Target", pack: PromptPack, sandbox: Sandbox, options: EvalOptions
+    target: "Target", prompt_format: PromptFormat, sandbox: Sandbox, options: EvalOptions
 ) -> dict[str, Any]:
     """How well a base proposes, always at temperature 1: valid, unique, and why not."""
-    from redqueen.engine.text_sampler import ModelScribe
+    from redqueen.engine.text_sampler import EngineTextSampler
     from redqueen.evaluate.proposals import propose_problems
 
     started = time.monotonic()
@@ -223,8 +229,8 @@ def _propose(
         done = partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each))
         found = propose_problems(
             load_suite("heldout"),
-            ModelScribe(target.engine, target.base),
-            pack,
+            EngineTextSampler(target.engine, target.base),
+            prompt_format,
             sandbox,
             each,
             done,

@@ -14,9 +14,9 @@ from redqueen.benchmarks.maths.judge import MathsJudge
 from redqueen.benchmarks.suite import Judges
 from redqueen.benchmarks.suites import BENCHMARKS, expand
 from redqueen.cli.console import notes, progress, warn_if_unsafe
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.evaluate.members import benchmark_exam
 from redqueen.jsonl import open_output
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from redqueen.cli.console import note
 from redqueen.cli.final import shown_as
 from redqueen.core.run import Run
-from redqueen.engine.text_sampler import ModelScribe
+from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.ledger.store import reader
 
 if TYPE_CHECKING:
@@ -53,9 +53,9 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
     from redqueen.evaluate.members import Asked, answer, eval_rows, exam_of
     from redqueen.evaluate.targets import style_of
 
-    scribe = run.tools.scribe
-    assert isinstance(scribe, ModelScribe) and isinstance(run.engine, TorchEngine)
-    exam, style = exam_of(run.config.evaluate, run.tools.pack), style_of(scribe.base)
+    sampler = run.tools.sampler
+    assert isinstance(sampler, EngineTextSampler) and isinstance(run.engine, TorchEngine)
+    exam, style = exam_of(run.config.evaluate, run.tools.prompt_format), style_of(sampler.base)
     asked: list[Asked] = [
         (world.number, one.id, world.slot(one))
         for world in run.worlds
@@ -75,12 +75,12 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
     with MathsJudge() as maths:
         judges = Judges(run.tools.sandbox, maths)
         if with_base:
-            bare = ModelScribe(TorchEngine(scribe.base, 0, run.config.engine), scribe.base)
+            bare = EngineTextSampler(TorchEngine(sampler.base, 0, run.config.engine), sampler.base)
             (right,) = answer(bare, exam, style, [0], judges)
             for verdicts in found.values():
                 verdicts["base"] = right
         for group in groups:
-            answers = answer(scribe, exam, style, [slot for _, _, slot in group], judges)
+            answers = answer(sampler, exam, style, [slot for _, _, slot in group], judges)
             for (world, member, _), right in zip(group, answers, strict=True):
                 found[world][member] = right
     run.ledger.add(

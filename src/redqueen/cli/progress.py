@@ -9,7 +9,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from redqueen.cli.console import note, notes
 from redqueen.core.run import Run
-from redqueen.core.state import Turn
+from redqueen.core.state import StepState
 
 _COLUMNS = {
     "step": 8,
@@ -67,7 +67,7 @@ class StepProgress:
             total=max(total, 1),
         )
 
-    def step(self, turns: list[Turn], seconds: float) -> None:
+    def step(self, turns: list[StepState], seconds: float) -> None:
         done = self.run.step - self.first
         if done % _HEADING_EVERY == 1:
             note(_row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
@@ -79,7 +79,7 @@ class StepProgress:
             note(_row(_cells(turn, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
 
 
-def _cells(turn: Turn, seconds: float) -> dict[str, str]:
+def _cells(turn: StepState, seconds: float) -> dict[str, str]:
     """What the columns say, but for the time that is left."""
     figures = turn.metrics
     tokens = figures.get("propose/tokens", 0) + figures.get("solve/tokens", 0)
@@ -101,7 +101,7 @@ def _row(cells: dict[str, str]) -> str:
     return " ".join(f"{text:>{_COLUMNS[name]}}" for name, text in cells.items())
 
 
-def _ratings(turn: Turn, role: str) -> str:
+def _ratings(turn: StepState, role: str) -> str:
     found = [member.rating.mu for member in turn.world.members if member.role == role]
     return f"{min(found):.0f}..{max(found):.0f}" if found and turn.world.config.is_rated else "-"
 

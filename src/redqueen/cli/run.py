@@ -15,7 +15,7 @@ from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import run as write_report
 from redqueen.core.build import Arm, assemble, reassemble
 from redqueen.core.run import Degenerate, Run, run_folder
-from redqueen.core.state import Turn
+from redqueen.core.state import StepState
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import refuse_what_is_there
@@ -99,7 +99,7 @@ def _end(run: Run, why: str) -> None:
 
 
 def _told(
-    run: Run, progress: StepProgress, trackers: Trackers, turns: list[Turn], seconds: float
+    run: Run, progress: StepProgress, trackers: Trackers, turns: list[StepState], seconds: float
 ) -> None:
     progress.step(turns, seconds)
     for turn in turns:

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from redqueen.cli.console import progress, warn_if_unsafe
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.sandbox import Job, Limits, Outcome
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.pool import SandboxPool
 
 

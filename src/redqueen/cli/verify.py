@@ -24,14 +24,14 @@ def run(
     path: Path, out: Path | None, config_file: Path | None, settings: list[str], as_json: bool
 ) -> None:
     config = load_config(config_file, settings)
-    kinds, pack = config.tasks.load_kinds(), config.tasks.load_pack()
+    kinds, prompt_format = config.tasks.load_kinds(), config.tasks.load_prompt_format()
     proposals = [
         _proposal(row, config, f"{path}, line {number}")
         for number, row in read_jsonl(path, required=("kind", "text"))
     ]
     warn_if_unsafe(config.sandbox.unsafe)
     with open_output(out) as output, SandboxPool(config.sandbox) as sandbox:
-        verdicts = verify(proposals, kinds, pack, sandbox, config.verify)
+        verdicts = verify(proposals, kinds, prompt_format, sandbox, config.verify)
         if as_json or out is not None:
             for proposal, verdict in zip(proposals, verdicts, strict=True):
                 output.write(json.dumps(_record(proposal, verdict)) + "\n")

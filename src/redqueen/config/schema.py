@@ -9,36 +9,40 @@ from typing import Any, Literal, Self, get_args
 
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
+from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
-from redqueen.core.archive import ArchiveConfig
-from redqueen.engine.config import EngineConfig
+from redqueen.config.stages import (
+    ArchiveConfig,
+    EvolveConfig,
+    FixedConfig,
+    MatchConfig,
+    ProposeConfig,
+    RewardConfig,
+    SolveConfig,
+    UpdateConfig,
+    VerifyConfig,
+)
 from redqueen.errors import ConfigError, unknown
-from redqueen.sandbox.config import SandboxConfig
-from redqueen.stages.evolve.config import EvolveConfig
-from redqueen.stages.match.config import MatchConfig
-from redqueen.stages.propose import ProposeConfig
-from redqueen.stages.reward import RewardConfig
-from redqueen.stages.solve import SolveConfig
-from redqueen.stages.update.advantages import UpdateConfig
-from redqueen.stages.verify import VerifyConfig
 from redqueen.tasks import TaskKind, load_kind
-from redqueen.tasks.code.sources import FixedConfig
-from redqueen.tasks.prompts import PromptPack, load_pack
+from redqueen.tasks.prompts import PromptFormat, load_prompt_format
 
 
 class TasksConfig(Section):
     kinds: tuple[str, ...] = Field(default=("code_o", "code_i", "code_f"), min_length=1)
     """Sorts of problems to play: names, or import paths of your own (`module:Class`)."""
-    pack: Literal["auto", "chat", "compact"] = "auto"
-    """Prompt pack: `chat` for instruction-tuned models, `compact` for tiny ones; auto: what the
+    prompt_format: Literal["auto", "chat", "compact"] = "auto"
+    """Prompt prompt_format: `chat` for instruction-tuned models, `compact` for tiny ones; auto: what the
     base understands."""
 
     def load_kinds(self) -> dict[str, TaskKind]:
         return {name: load_kind(name) for name in self.kinds}
 
-    def load_pack(self, understood: str = "chat") -> PromptPack:
-        """The pack to use, for a base that understands this one."""
-        return load_pack(understood if self.pack == "auto" else self.pack)
+    def load_prompt_format(self, understood: str = "chat") -> PromptFormat:
+        """The prompt_format to use, for a base that understands this one."""
+        return load_prompt_format(
+            understood if self.prompt_format == "auto" else self.prompt_format
+        )
 
 
 class PopulationConfig(Section):
@@ -52,9 +56,9 @@ class PopulationConfig(Section):
 
 
 class StopConfig(Section):
-    lazy_steps: int = Field(default=5, ge=1)
+    steps_without_problem: int = Field(default=5, ge=1)
     """A run ends after so many steps in a row without a valid problem."""
-    still_steps: int = Field(default=10, ge=1)
+    steps_without_update: int = Field(default=10, ge=1)
     """A run ends after so many steps in a row in which no member had anything to learn."""
     least_distance: float = Field(default=0.0, ge=0)
     """A run ends when two members of one role are closer than this in weight space, once they have
@@ -98,6 +102,7 @@ class Config(Section):
     """Where else the figures of every step go; each is an optional extra. The ledger has them in
     any case."""
     population: PopulationConfig = PopulationConfig()
+    lora: LoraConfig = LoraConfig()
     engine: EngineConfig = EngineConfig()
     match: MatchConfig = MatchConfig()
     tasks: TasksConfig = TasksConfig()

@@ -4,27 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from random import Random
 
-from pydantic import Field
-
-from redqueen.config.section import Section
 from redqueen.records import Problem
 from redqueen.tasks.code.coverage import cell
-
-
-class ArchiveConfig(Section):
-    cap: int = Field(default=2000, ge=1)
-    """Most problems that are kept; the oldest leave first."""
-    seeds: str = "examples"
-    """What it begins with: `examples` (a few small worked ones), `pawn` (random programs, as Pawn
-    knows them), or a JSONL file of problems."""
-    seed_count: int = Field(default=64, ge=1)
-    """How many random programs, for `pawn`."""
-    seed_tiers: tuple[int, int] = (1, 3)
-    """Lowest and highest tier of these."""
-    rarity: float = Field(default=0.0, ge=0)
-    """How strongly problems of rare structure are preferred when teachers are shown some: each
-    counts as one over the archive's problems in its structural cell, to this power. 0: all alike;
-    1: every cell as likely as every other."""
 
 
 class Archive:

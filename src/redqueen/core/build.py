@@ -19,7 +19,7 @@ from redqueen.core.pipeline import beside
 from redqueen.core.run import Run
 from redqueen.core.step import Tools
 from redqueen.core.world import World, new_world
-from redqueen.engine.text_sampler import ModelScribe
+from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
@@ -43,6 +43,7 @@ SHARED = (
     "steps",
     "base",
     "device",
+    "lora",
     "dtype",
     "engine",
     "tasks",
@@ -133,7 +134,7 @@ def _check_measured(config: Config) -> None:
     from redqueen.evaluate.members import exam_of
 
     if config.evaluate.suite:
-        exam_of(config.evaluate, config.tasks.load_pack())
+        exam_of(config.evaluate, config.tasks.load_prompt_format())
 
 
 def _check_further(folder: Path, steps: int) -> None:
@@ -183,7 +184,7 @@ class Parts:
         self.base = load_base(base or config.base, device=config.device, dtype=config.dtype)
         self.base.check(weights)
         slots = sum(one.slots for one in configs)
-        self.engine = TorchEngine(self.base, slots, config.engine, config.seed)
+        self.engine = TorchEngine(self.base, slots, config.engine, config.lora, config.seed)
         note(
             f"{self.base.name}, {self.base.parameters / 1e6:.1f}M parameters, {str(self.base.dtype).removeprefix('torch.')} on {self.base.device}; "
             f"{slots} members of {self.engine.parameters_each / 1e3:,.0f}k parameters each"
@@ -198,13 +199,13 @@ class Parts:
         self.sandbox: Sandbox = opened
 
     def tools(self, config: Config) -> Tools:
-        pack = config.tasks.load_pack(self.base.pack)
+        prompt_format = config.tasks.load_prompt_format(self.base.prompt_format)
         tools = Tools(
-            ModelScribe(self.engine, self.base),
+            EngineTextSampler(self.engine, self.base),
             self.engine,
             self.sandbox,
             self.kinds,
-            pack,
+            prompt_format,
             thread=beside(self.base.device.type),
         )
         self.stack.callback(tools.thread.shutdown, wait=True, cancel_futures=True)

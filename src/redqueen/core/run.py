@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.config.schema import Config
-from redqueen.core.state import Turn, birth_row, rating_row
+from redqueen.core.state import StepState, birth_row, rating_row
 from redqueen.core.step import Tools, play
 from redqueen.core.world import World
 from redqueen.errors import RedQueenError, StorageError
@@ -89,7 +89,7 @@ class Run:
         self.checkpoints.save(self.step, {ENGINE_FILE: self.engine.save}, state)
 
     def play(
-        self, told: Callable[[list[Turn], float], None], asked_to_stop: Callable[[], bool]
+        self, told: Callable[[list[StepState], float], None], asked_to_stop: Callable[[], bool]
     ) -> None:
         """The steps that are left. `told` gets each step's turns and its seconds; a stop comes
         after a step, never within."""
@@ -108,9 +108,9 @@ class Run:
         if all(world.ended for world in self.worlds):
             raise Degenerate("\n".join(dict.fromkeys(world.ended for world in self.worlds)))
 
-    def play_step(self, step: int) -> list[Turn]:
+    def play_step(self, step: int) -> list[StepState]:
         self.tools.timings.clear()
-        turns = [Turn(world, step) for world in self.worlds if not world.ended]
+        turns = [StepState(world, step) for world in self.worlds if not world.ended]
         for together in _together(turns, self.mixes_worlds):
             play(together, self.tools)
         for turn in turns:
@@ -146,7 +146,7 @@ class Run:
         write_snapshot(self.ledger.folder, self.step, self.engine.save_weights, members)
 
 
-def _end_of(turn: Turn) -> str:
+def _end_of(turn: StepState) -> str:
     """Why a world can learn nothing more; empty when it can."""
     world, stop = turn.world, turn.world.config.stop
     if turn.broken:
@@ -155,15 +155,15 @@ def _end_of(turn: Turn) -> str:
             "Nothing was learned from it. Lower update.learning_rate in a new run; "
             "if it is the first step, the base's dtype may be too narrow (dtype=float32)."
         )
-    if world.lazy_steps >= stop.lazy_steps:
+    if world.steps_without_problem >= stop.steps_without_problem:
         return (
-            f"stopped after step {turn.step}: no proposal was a valid problem in {world.lazy_steps} steps. "
+            f"stopped after step {turn.step}: no proposal was a valid problem in {world.steps_without_problem} steps. "
             "The base may not understand the prompts (look at `verify/rejected/...`), "
             "or the teachers have unlearned it (lower update.learning_rate)."
         )
-    if world.still_steps >= stop.still_steps:
+    if world.steps_without_update >= stop.steps_without_update:
         return (
-            f"stopped after step {turn.step}: in {world.still_steps} steps no member had anything to learn, "
+            f"stopped after step {turn.step}: in {world.steps_without_update} steps no member had anything to learn, "
             "because all rewards of every prompt were equal. "
             "More solve.attempts or propose.samples, or other problems, would make a difference."
         )
@@ -183,11 +183,11 @@ def _end_of(turn: Turn) -> str:
     return ""
 
 
-def _together(turns: Sequence[Turn], mixed: bool) -> list[list[Turn]]:
+def _together(turns: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
     """Which worlds share engine calls: those that agree in what a call is told, or each alone."""
     if not mixed:
         return [[turn] for turn in turns]
-    groups: dict[str, list[Turn]] = {}
+    groups: dict[str, list[StepState]] = {}
     for turn in turns:
         config = turn.world.config
         told = (

@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Posed:
+class ProposalResult:
     """A proposal and what comes of it."""
 
     pairing: int
@@ -39,11 +39,11 @@ class Posed:
 
 
 @dataclass(slots=True)
-class Turn:
+class StepState:
     world: World
     step: int
     pairings: list[Pairing] = field(default_factory=list)
-    posed: list[Posed] = field(default_factory=list)
+    posed: list[ProposalResult] = field(default_factory=list)
     games: list[list[Game]] = field(default_factory=list)
     updates: list[Row] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Turn:
     metrics: dict[str, float] = field(default_factory=dict)
 
     @property
-    def problems(self) -> list[Posed]:
+    def problems(self) -> list[ProposalResult]:
         return [posed for posed in self.posed if isinstance(posed.verdict, Problem)]
 
     def rows(self) -> dict[str, list[Row]]:
@@ -90,7 +90,7 @@ class Turn:
                 "proposals": len(mine),
                 "valid": sum(isinstance(posed.verdict, Problem) for posed in mine),
                 "attempts": len(attempts),
-                "correct": sum(attempt.verdict == "right" for attempt in attempts),
+                "correct": sum(attempt.verdict == "correct" for attempt in attempts),
             }
 
     def _problems(self) -> Iterator[Row]:
@@ -187,7 +187,7 @@ def birth_row(
     }
 
 
-def rejections(posed: Sequence[Posed]) -> Counter[str]:
+def rejections(posed: Sequence[ProposalResult]) -> Counter[str]:
     return Counter(one.verdict.reason for one in posed if isinstance(one.verdict, Rejection))
 
 
@@ -199,11 +199,11 @@ def _winner(games: Sequence[Game]) -> str | None:
 
 def _written(record: Proposal | Attempt) -> Row:
     """What sampling left of a text; nothing for one that nobody wrote."""
-    if record.writing is None:
-        return {"tokens": 0, "logprob": 0.0, "ended": "stop"}
-    logprob = record.writing.logprob
+    if record.rollout is None:
+        return {"tokens": 0, "logprob": 0.0, "finish_reason": "stop"}
+    logprob = record.rollout.logprob
     return {
-        "tokens": len(record.writing.tokens),
+        "tokens": len(record.rollout.tokens),
         "logprob": -math.inf if math.isnan(logprob) else logprob,
-        "ended": record.writing.ended,
+        "finish_reason": record.rollout.finish_reason,
     }

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from redqueen.core.pipeline import Overlap, Result, waiting
-from redqueen.core.state import Posed, Turn
-from redqueen.engine.protocol import Engine, TrainRow, TrainSettings
-from redqueen.engine.text_sampler import Ask, Scribe, Written
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Writing
+from redqueen.core.state import ProposalResult, StepState
+from redqueen.engine.protocol import Engine, TrainSample, TrainSettings
+from redqueen.engine.text_sampler import TextCompletion, TextRequest, TextSampler
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Rollout
 from redqueen.rng import seed_for, stream
 from redqueen.sandbox import Sandbox
 from redqueen.stages.evolve.hall_of_fame import admit, with_veterans
@@ -31,7 +31,7 @@ from redqueen.stages.update.advantages import Sample, advantages
 from redqueen.stages.verify import judge, judge_drafts, without_duplicates
 from redqueen.tasks import TaskKind
 from redqueen.tasks.code.coverage import behaviour, probe
-from redqueen.tasks.prompts import PromptPack
+from redqueen.tasks.prompts import PromptFormat
 
 FIXED = Member("fixed", "teacher", -1)
 """Stands where a teacher would, when problems are fixed ones."""
@@ -41,11 +41,11 @@ FIXED = Member("fixed", "teacher", -1)
 class Tools:
     """What a step works with, the same for all worlds."""
 
-    scribe: Scribe
+    sampler: TextSampler
     engine: Engine
     sandbox: Sandbox
     kinds: dict[str, TaskKind]
-    pack: PromptPack
+    prompt_format: PromptFormat
     tell: Callable[[str, int, int], None] = lambda phase, done, total: None
     """Told the phase, and how many of how many are done."""
     thread: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "beside"))
@@ -62,7 +62,7 @@ class Tools:
         self.timings[stage] = seconds + time.monotonic() - started, before + sum(waited)
 
 
-def play(turns: Sequence[Turn], tools: Tools) -> None:
+def play(turns: Sequence[StepState], tools: Tools) -> None:
     """One step of worlds that share engine calls: what such a call is told, such as a temperature,
     they have in common."""
     for turn in turns:
@@ -83,7 +83,7 @@ def play(turns: Sequence[Turn], tools: Tools) -> None:
             admit(turn.world, turn.step, tools.engine)
 
 
-def _pairings(turn: Turn) -> list[Pairing]:
+def _pairings(turn: StepState) -> list[Pairing]:
     world = turn.world
     if world.config.is_fixed:
         return [Pairing(FIXED, student, 0.5) for student in world.members]
@@ -97,7 +97,7 @@ def _pairings(turn: Turn) -> list[Pairing]:
     )
 
 
-def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
+def propose(turns: Sequence[StepState], tools: Tools, waited: list[float]) -> None:
     """Teachers write proposals; the sandbox turns them into problems or rejections."""
     config = turns[0].world.config
     with waiting(waited):  # on a CPU it is done at once
@@ -116,7 +116,7 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     for turn, request in asked:
         teacher = turn.pairings[request.pairing].teacher
         asks.append(
-            Ask(
+            TextRequest(
                 turn.world.slot(teacher),
                 request.prompt,
                 turn.world.config.propose.max_tokens,
@@ -131,16 +131,20 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         for number, (turn, request) in enumerate(asked)
     ]
 
-    def proposal(number: int, text: str, writing: Writing | None = None) -> Proposal:
+    def proposal(number: int, text: str, rollout: Rollout | None = None) -> Proposal:
         turn, request = asked[number]
         teacher = turn.pairings[request.pairing].teacher
         return Proposal(
-            request.kind, text, request.references, Author(teacher.id, teacher.version), writing
+            request.kind, text, request.references, Author(teacher.id, teacher.version), rollout
         )
 
     def judged(some: list[Answer]) -> list[Problem | Rejection]:
         return judge(
-            [proposal(*one) for one in some], tools.kinds, tools.pack, tools.sandbox, config.verify
+            [proposal(*one) for one in some],
+            tools.kinds,
+            tools.prompt_format,
+            tools.sandbox,
+            config.verify,
         )
 
     written, found = _written(
@@ -150,10 +154,10 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         zip(asked, written, found, strict=True)
     ):
         turn.posed.append(
-            Posed(
+            ProposalResult(
                 request.pairing,
                 request.prompt_number,
-                proposal(number, one.text, one.writing),
+                proposal(number, one.text, one.rollout),
                 verdict,
             )
         )
@@ -169,14 +173,14 @@ def propose(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
             turn.posed = future.result()
 
 
-def _requests(turn: Turn, tools: Tools) -> list[Request]:
+def _requests(turn: StepState, tools: Tools) -> list[Request]:
     world = turn.world
     config = world.config
     return requests(
         turn.pairings,
         world.archive,
         tools.kinds,
-        tools.pack,
+        tools.prompt_format,
         config.propose,
         world.seed,
         turn.step,
@@ -184,7 +188,7 @@ def _requests(turn: Turn, tools: Tools) -> list[Request]:
     )
 
 
-def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
+def _fixed(turn: StepState, tools: Tools) -> list[ProposalResult]:
     """The fixed problems of each student: they may come again in a later step, and to other
     students, but not twice to one."""
     world = turn.world
@@ -203,7 +207,7 @@ def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
         world.config.verify,
     )
     found = [
-        Posed(number, place, Proposal(kind, ""), verdict)
+        ProposalResult(number, place, Proposal(kind, ""), verdict)
         for place, ((number, kind, _), verdict) in enumerate(zip(drafts, verdicts, strict=True))
     ]
     for number in range(len(turn.pairings)):
@@ -215,7 +219,7 @@ def _fixed(turn: Turn, tools: Tools) -> list[Posed]:
     return found
 
 
-def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
+def solve(turns: Sequence[StepState], tools: Tools, waited: list[float]) -> None:
     """Students attempt the problems; the sandbox grades them. Meanwhile it also looks how the new
     programs behave."""
     config = turns[0].world.config
@@ -227,15 +231,15 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
     ]
     with waiting(waited):
         probes = tools.thread.submit(tools.sandbox.run, [probe(problem) for _, _, problem in posed])
-    asks: list[Ask] = []
+    asks: list[TextRequest] = []
     questions: list[int] = []
     for question, (turn, one, problem) in enumerate(posed):
         student = turn.pairings[one.pairing].student
-        prompt = answer_prompt(problem, tools.kinds[problem.kind], tools.pack)
+        prompt = answer_prompt(problem, tools.kinds[problem.kind], tools.prompt_format)
         for number in range(turn.world.config.solve.attempts):
             seed = seed_for(turn.world.seed, turn.step, "solve", student.id, problem.key, number)
             asks.append(
-                Ask(
+                TextRequest(
                     turn.world.slot(student),
                     prompt,
                     turn.world.config.solve.max_tokens,
@@ -249,7 +253,7 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         return grade(
             [(posed[question][2], text) for question, text in some],
             tools.kinds,
-            tools.pack,
+            tools.prompt_format,
             tools.sandbox,
             config.verify,
         )
@@ -261,7 +265,7 @@ def solve(turns: Sequence[Turn], tools: Tools, waited: list[float]) -> None:
         turn, one, _ = posed[question]
         student = turn.pairings[one.pairing].student
         one.attempts.append(
-            replace(attempt, author=Author(student.id, student.version), writing=text.writing)
+            replace(attempt, author=Author(student.id, student.version), rollout=text.rollout)
         )
     with waiting(waited):
         outcomes = probes.result()
@@ -276,12 +280,12 @@ Answer = tuple[int, str]
 def _written(
     tools: Tools,
     stage: str,
-    asks: Sequence[Ask],
+    asks: Sequence[TextRequest],
     questions: Sequence[int],
     temperature: float,
     work: Callable[[list[Answer]], Sequence[Result]],
     waited: list[float],
-) -> tuple[list[Written], list[Result]]:
+) -> tuple[list[TextCompletion], list[Result]]:
     """The texts that were asked for, and what the sandbox makes of each, which begins while others
     are still being written. A text that answers the same question a second time is not worked on
     again."""
@@ -297,18 +301,18 @@ def _written(
     results: Overlap[Answer, Result] = Overlap(tools.thread, once, waited)
     count = 0
 
-    def receive(some: Sequence[tuple[int, Written]]) -> None:
+    def receive(some: Sequence[tuple[int, TextCompletion]]) -> None:
         nonlocal count
         results.add((number, (questions[number], written.text)) for number, written in some)
         count += len(some)
         tools.tell(stage, count, len(asks))
 
     tools.tell(stage, 0, len(asks))
-    written = tools.scribe.write(asks, temperature, receive)
+    written = tools.sampler.write(asks, temperature, receive)
     return written, results.results()
 
 
-def reward(turn: Turn) -> None:
+def reward(turn: StepState) -> None:
     """What everybody earned, who won, and what that says about their skill."""
     world, config = turn.world, turn.world.config
     shown = set(world.behaviours)
@@ -337,9 +341,9 @@ def reward(turn: Turn) -> None:
             world.change(student.id, rating=after[1])
 
 
-def update(turns: Sequence[Turn], tools: Tools) -> None:
+def update(turns: Sequence[StepState], tools: Tools) -> None:
     """Every member learns from what it wrote, all in one pass."""
-    rows: list[TrainRow] = []
+    rows: list[TrainSample] = []
     rates: dict[int, float] = {}
     broken: set[int] = set()
     config = turns[0].world.config.update
@@ -356,7 +360,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
             sum(value != 0 for value in found) / len(found) if found else 0.0
         )
         for sample, advantage in zip(samples, found, strict=True):
-            writing, member = sample.writing, turn.world.by_id(sample.member)
+            writing, member = sample.rollout, turn.world.by_id(sample.member)
             if math.isnan(
                 writing.logprob
             ):  # its weights have grown beyond all measure: nothing is learned from it
@@ -364,7 +368,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
                 continue
             temperature = turn.world.temperature(member, sample.sort[0])
             rows.append(
-                TrainRow(
+                TrainSample(
                     turn.world.slot(member),
                     writing.prompt,
                     writing.tokens,
@@ -405,7 +409,7 @@ def update(turns: Sequence[Turn], tools: Tools) -> None:
                 turn.world.change(member.id, version=member.version + 1)
 
 
-def _distances(turn: Turn, apart: Sequence[Sequence[float]]) -> dict[str, float]:
+def _distances(turn: StepState, apart: Sequence[Sequence[float]]) -> dict[str, float]:
     """How far the members of each role are apart in weight space: on average, and the two that are
     closest."""
     found = {}
@@ -431,24 +435,24 @@ _LEARNED = (
 )
 
 
-def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
+def _samples(turn: StepState) -> tuple[list[Sample], list[tuple[ProposalResult, int | None]]]:
     """All that was written in a turn by members that learn, and where it belongs: to a proposal, or
     to an attempt of it by number."""
     samples: list[Sample] = []
-    places: list[tuple[Posed, int | None]] = []
+    places: list[tuple[ProposalResult, int | None]] = []
     past = {veteran.member.id for veteran in turn.world.hall}
     alone = turn.world.config.propose.samples == 1
     for number, posed in enumerate(turn.posed):
         pairing, kind = turn.pairings[posed.pairing], posed.proposal.kind
         posed.attempt_advantages = [0.0] * len(posed.attempts)
-        if posed.proposal.writing is not None and pairing.teacher.id not in past:
+        if posed.proposal.rollout is not None and pairing.teacher.id not in past:
             group = ("kind", kind) if alone else ("prompt", posed.prompt)
             samples.append(
                 Sample(
                     pairing.teacher.id,
                     group,
                     ("teacher", kind),
-                    posed.proposal.writing,
+                    posed.proposal.rollout,
                     posed.reward,
                 )
             )
@@ -458,13 +462,13 @@ def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
         for turn_number, (attempt, earned) in enumerate(
             zip(posed.attempts, posed.attempt_rewards, strict=True)
         ):
-            assert attempt.writing is not None
+            assert attempt.rollout is not None
             samples.append(
                 Sample(
                     pairing.student.id,
                     ("problem", number),
                     ("student", kind),
-                    attempt.writing,
+                    attempt.rollout,
                     earned,
                 )
             )
@@ -472,7 +476,7 @@ def _samples(turn: Turn) -> tuple[list[Sample], list[tuple[Posed, int | None]]]:
     return samples, places
 
 
-def remember(turn: Turn) -> None:
+def remember(turn: StepState) -> None:
     """What the world keeps of a step."""
     world = turn.world
     for posed in turn.problems:
@@ -481,5 +485,5 @@ def remember(turn: Turn) -> None:
         world.known.add(posed.verdict.key)
         world.behaviours.add(posed.behaviour)
         world.archive.add(posed.verdict)
-    world.lazy_steps = 0 if turn.problems else world.lazy_steps + 1
-    world.still_steps = 0 if turn.updates else world.still_steps + 1
+    world.steps_without_problem = 0 if turn.problems else world.steps_without_problem + 1
+    world.steps_without_update = 0 if turn.updates else world.steps_without_update + 1

@@ -39,9 +39,9 @@ class World:
     cells: set[str] = field(default_factory=set)
     """Structural cells visited."""
     behaviours: set[str] = field(default_factory=set)
-    lazy_steps: int = 0
+    steps_without_problem: int = 0
     """Steps in a row without a valid problem."""
-    still_steps: int = 0
+    steps_without_update: int = 0
     """Steps in a row in which nobody had anything to learn."""
     ended: str = ""
     """Why it plays no further, where it does not: it has nothing left to learn from."""
@@ -90,8 +90,8 @@ class World:
             "known": sorted(self.known),
             "cells": sorted(self.cells),
             "behaviours": sorted(self.behaviours),
-            "lazy_steps": self.lazy_steps,
-            "still_steps": self.still_steps,
+            "steps_without_problem": self.steps_without_problem,
+            "steps_without_update": self.steps_without_update,
             "ended": self.ended,
             "hall": [asdict(veteran) for veteran in self.hall],
         }
@@ -105,9 +105,9 @@ class World:
         self.known, self.cells, self.behaviours = (
             set(snapshot[name]) for name in ("known", "cells", "behaviours")
         )
-        self.lazy_steps, self.still_steps, self.ended = (
-            snapshot["lazy_steps"],
-            snapshot["still_steps"],
+        self.steps_without_problem, self.steps_without_update, self.ended = (
+            snapshot["steps_without_problem"],
+            snapshot["steps_without_update"],
             snapshot.get("ended", ""),
         )
 

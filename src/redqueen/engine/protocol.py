@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SampleRequest:
     """One text to be continued by one member. Rows with the same slot and prompt share its
     computation."""
 
@@ -26,7 +26,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Sampling:
+class SamplingParams:
     temperature: float = 1.0
     """Zero takes the likeliest token each time."""
     stop_tokens: frozenset[int] = frozenset()
@@ -42,11 +42,11 @@ class Completion:
     """What was written, a stop token included."""
     logprobs: tuple[float, ...]
     """Of each token when it was drawn, at the sampling temperature; before top-p."""
-    ended: Literal["stop", "length"]
+    finish_reason: Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
-class TrainRow:
+class TrainSample:
     """A completion that a member wrote, and how much better than expected it was."""
 
     slot: int
@@ -111,16 +111,16 @@ class TrainStats:
     peak_gb: float
 
 
-Ended = Callable[[Sequence[tuple[int, Completion]]], None]
+OnFinish = Callable[[Sequence[tuple[int, Completion]]], None]
 """Told which rows have ended since the last time, by number, with what was written."""
 
 
 class Engine(Protocol):
     def generate(
-        self, rows: Sequence[Row], sampling: Sampling, ended: Ended
+        self, rows: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
     ) -> list[Completion]: ...
 
-    def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats: ...
+    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats: ...
 
     def read(self, slot: int) -> Any: ...
 

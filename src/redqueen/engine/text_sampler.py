@@ -1,7 +1,7 @@
 """Scribes: prompts go in as text, what members write comes out as text, with the tokens that
 training needs.
 
-This is the loop's only way to a model. A scripted scribe stands in for one in tests of the method
+This is the loop's only way to a model. A scripted sampler stands in for one in tests of the method
 itself.
 """
 
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from redqueen.engine.protocol import Completion, Row, Sampling
-from redqueen.records import Writing
+from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
+from redqueen.records import Rollout
 from redqueen.tasks.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TextRequest:
     """A member is asked to go on with a prompt."""
 
     slot: int
@@ -31,22 +31,24 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class TextCompletion:
     text: str
-    writing: Writing
+    rollout: Rollout
 
 
-Receive = Callable[[Sequence[tuple[int, Written]]], None]
+Receive = Callable[[Sequence[tuple[int, TextCompletion]]], None]
 """Given texts as they are ended, with the numbers of their asks."""
 
 
-class Scribe(Protocol):
-    def write(self, asks: Sequence[Ask], temperature: float, receive: Receive) -> list[Written]:
+class TextSampler(Protocol):
+    def write(
+        self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+    ) -> list[TextCompletion]:
         """One text for each ask, in order; `receive` gets each once, as soon as it is there."""
         ...
 
 
-class ModelScribe:
+class EngineTextSampler:
     """The members of an engine on a base."""
 
     def __init__(self, engine: "TorchEngine", base: "Base") -> None:
@@ -54,9 +56,9 @@ class ModelScribe:
         self.context: int = getattr(base.model.config, "max_position_embeddings", None) or 1 << 30
 
     def write(
-        self, asks: Sequence[Ask], temperature: float, receive: Receive = lambda some: None
-    ) -> list[Written]:
-        found: list[Written | None] = [None] * len(asks)
+        self, asks: Sequence[TextRequest], temperature: float, receive: Receive = lambda some: None
+    ) -> list[TextCompletion]:
+        found: list[TextCompletion | None] = [None] * len(asks)
         encoded = {
             prompt: tuple(self.base.encode(prompt))
             for prompt in dict.fromkeys(ask.prompt for ask in asks)
@@ -66,10 +68,10 @@ class ModelScribe:
         for number in set(range(len(asks))) - set(
             fitting
         ):  # no room for a single token: an empty text, which nobody can read
-            found[number] = Written("", Writing(prompts[number], (), (), "length"))
+            found[number] = TextCompletion("", Rollout(prompts[number], (), (), "length"))
             receive([(number, found[number])])  # type: ignore[list-item]
         rows = [
-            Row(
+            SampleRequest(
                 prompts[number],
                 min(ask.max_tokens, self.context - len(prompts[number])),
                 ask.slot,
@@ -87,14 +89,19 @@ class ModelScribe:
                 number = fitting[row]
                 if completion.tokens not in texts:  # many write the same
                     texts[completion.tokens] = self.base.decode(list(completion.tokens))
-                writing = Writing(
-                    prompts[number], completion.tokens, completion.logprobs, completion.ended
+                writing = Rollout(
+                    prompts[number],
+                    completion.tokens,
+                    completion.logprobs,
+                    completion.finish_reason,
                 )
-                found[number] = written = Written(texts[completion.tokens], writing)
+                found[number] = written = TextCompletion(texts[completion.tokens], writing)
                 new.append((number, written))
             receive(new)
 
         stop_tokens, stop_texts = self.base.stops(text for ask in asks for text in ask.prompt.stop)
-        self.engine.generate(rows, Sampling(temperature, stop_tokens, stop_texts), ended=ended)
+        self.engine.generate(
+            rows, SamplingParams(temperature, stop_tokens, stop_texts), on_finish=ended
+        )
         assert all(written is not None for written in found)
         return found  # type: ignore[return-value]

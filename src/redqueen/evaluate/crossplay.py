@@ -15,7 +15,7 @@ from typing import Any
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Parts, arms_of, weights_of
-from redqueen.engine.text_sampler import Ask, ModelScribe
+from redqueen.engine.text_sampler import EngineTextSampler, TextRequest
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import reader
@@ -119,13 +119,13 @@ def _attempt(
     parts: Parts, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
 ) -> list[tuple[str, list[bool]]]:
     """By student: right or wrong, problem by problem."""
-    kinds, pack = parts.kinds, config.tasks.load_pack(parts.base.pack)
-    prompts = [answer_prompt(problem, kinds[problem.kind], pack) for problem in problems]
+    kinds, prompt_format = parts.kinds, config.tasks.load_prompt_format(parts.base.prompt_format)
+    prompts = [answer_prompt(problem, kinds[problem.kind], prompt_format) for problem in problems]
     students = [
         one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"
     ]
     asks = [
-        Ask(
+        TextRequest(
             one["slot"],
             prompt,
             config.solve.max_tokens,
@@ -134,14 +134,14 @@ def _attempt(
         for one in students
         for prompt, problem in zip(prompts, problems, strict=True)
     ]
-    written = ModelScribe(parts.engine, parts.base).write(asks, config.solve.temperature)
+    written = EngineTextSampler(parts.engine, parts.base).write(asks, config.solve.temperature)
     answers = [
         (problem, one.text)
         for problem, one in zip([*problems] * len(students), written, strict=True)
     ]
     right = [
-        attempt.verdict == "right"
-        for attempt in grade(answers, kinds, pack, parts.sandbox, config.verify)
+        attempt.verdict == "correct"
+        for attempt in grade(answers, kinds, prompt_format, parts.sandbox, config.verify)
     ]
     return [
         (one["member"], right[number * len(problems) : (number + 1) * len(problems)])

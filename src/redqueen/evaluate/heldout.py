@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import RIGHT, Judges, Style, Verdict
+from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.heldout import Item
 from redqueen.records import Problem
 from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.stages.solve import answer_prompt, grade
-from redqueen.stages.verify import VerifyConfig
 from redqueen.tasks import KINDS, Malformed
-from redqueen.tasks.prompts import Prompt, PromptPack
+from redqueen.tasks.prompts import Prompt, PromptFormat
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
 """Room for an answer, thought included: more than any answer by Pawn takes."""
@@ -22,14 +22,16 @@ NAMES = ("heldout", "heldout-quick")
 
 
 class HeldOut:
-    """A held-out suite in the words of a prompt pack; the style of benchmarks means nothing here."""
+    """A held-out suite in the words of a prompt prompt_format; the style of benchmarks means nothing here."""
 
     note = ""
 
-    def __init__(self, name: str, pack: PromptPack, max_tokens: int | None = None) -> None:
-        self.name, self.pack, self.own_room = name, pack, max_tokens
+    def __init__(
+        self, name: str, prompt_format: PromptFormat, max_tokens: int | None = None
+    ) -> None:
+        self.name, self.prompt_format, self.own_room = name, prompt_format, max_tokens
         self.max_tokens = max_tokens or max(MAX_TOKENS.values())
-        self.prompt_version = f"{pack.name}-{_fingerprint(pack)}"
+        self.prompt_version = f"{prompt_format.name}-{_fingerprint(prompt_format)}"
 
     def items(self, limit: int | None) -> list[suite.Item]:
         from redqueen.pawn.heldout import load_suite
@@ -48,7 +50,7 @@ class HeldOut:
         ]
 
     def prompt(self, item: suite.Item, style: Style) -> Prompt:
-        return answer_prompt(item.fields["problem"], KINDS[item.kind], self.pack)
+        return answer_prompt(item.fields["problem"], KINDS[item.kind], self.prompt_format)
 
     def grade(
         self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges
@@ -56,10 +58,10 @@ class HeldOut:
         answers = [
             (item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)
         ]
-        attempts = grade(answers, dict(KINDS), self.pack, judges.sandbox, VerifyConfig())
+        attempts = grade(answers, dict(KINDS), self.prompt_format, judges.sandbox, VerifyConfig())
         return [
             RIGHT
-            if one.verdict == "right"
+            if one.verdict == "correct"
             else Verdict(False, f"{one.verdict}: {one.detail}".removesuffix(": "))
             for one in attempts
         ]
@@ -71,13 +73,13 @@ class HeldOut:
         if kind.name != "code_o":
             return None
         try:
-            return kind.read_answer(self.pack.parse(reply, kind.answer_blocks))
+            return kind.read_answer(self.prompt_format.parse(reply, kind.answer_blocks))
         except Malformed:
             return ""
 
 
-def _fingerprint(pack: PromptPack) -> str:
-    """Of what a pack makes of a small problem of each kind: it changes with any word of the
+def _fingerprint(prompt_format: PromptFormat) -> str:
+    """Of what a prompt_format makes of a small problem of each kind: it changes with any word of the
     prompts."""
     numbers = tuple(map(str, range(10)))
     unmeasured = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
@@ -94,7 +96,7 @@ def _fingerprint(pack: PromptPack) -> str:
         )
         for kind in KINDS
     ]
-    prompts = [answer_prompt(problem, KINDS[problem.kind], pack) for problem in problems]
+    prompts = [answer_prompt(problem, KINDS[problem.kind], prompt_format) for problem in problems]
     return hashlib.sha256(
         repr(
             [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from redqueen.benchmarks.data import read_rows
 from redqueen.benchmarks.suite import Item, Judges, Style, Suite
 from redqueen.benchmarks.suites import BENCHMARKS
-from redqueen.engine.text_sampler import Ask, ModelScribe
+from redqueen.engine.text_sampler import EngineTextSampler, TextRequest
 from redqueen.errors import ConfigError, unknown
 from redqueen.evaluate.heldout import NAMES, HeldOut
-from redqueen.tasks.prompts import PromptPack
+from redqueen.tasks.prompts import PromptFormat
 
 if TYPE_CHECKING:
     from redqueen.config.schema import EvaluateConfig
@@ -38,10 +38,10 @@ class Exam:
         return self.suite.name in NAMES
 
 
-def exam_of(config: "EvaluateConfig", pack: PromptPack) -> Exam:
+def exam_of(config: "EvaluateConfig", prompt_format: PromptFormat) -> Exam:
     """What a run is measured with. Raises where there is no such suite, or no data for it."""
     if config.suite in NAMES:
-        held_out = HeldOut(config.suite, pack)
+        held_out = HeldOut(config.suite, prompt_format)
         return Exam(held_out, held_out.items(config.limit or None))
     if config.suite not in BENCHMARKS:
         raise ConfigError(
@@ -58,17 +58,17 @@ def benchmark_exam(name: str, data: Path | None, limit: int | None) -> Exam:
 
 
 def answer(
-    scribe: ModelScribe, exam: Exam, style: Style, slots: Sequence[int], judges: Judges
+    sampler: EngineTextSampler, exam: Exam, style: Style, slots: Sequence[int], judges: Judges
 ) -> list[list[bool]]:
     """Greedy answers of the members in these slots: right or wrong, slot by slot, item by item."""
     suite, items = exam.suite, exam.items
     prompts = [suite.prompt(item, style) for item in items]
     asks = [
-        Ask(slot, prompt, item.max_tokens or suite.max_tokens, 0)
+        TextRequest(slot, prompt, item.max_tokens or suite.max_tokens, 0)
         for slot in slots
         for prompt, item in zip(prompts, items, strict=True)
     ]
-    replies = [written.text for written in scribe.write(asks, 0.0)]
+    replies = [written.text for written in sampler.write(asks, 0.0)]
     right = [verdict.right for verdict in suite.grade(items * len(slots), replies, style, judges)]
     return [right[number * len(items) : (number + 1) * len(items)] for number in range(len(slots))]
 

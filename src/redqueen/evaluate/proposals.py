@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from redqueen.engine.text_sampler import Ask, ModelScribe
+from redqueen.config.stages import ProposeConfig, VerifyConfig
+from redqueen.engine.text_sampler import EngineTextSampler, TextRequest
 from redqueen.evaluate.statistics import Accuracy
 from redqueen.pawn.heldout import Item
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import seed_for, stream
 from redqueen.sandbox import Sandbox
-from redqueen.stages.propose import ProposeConfig, proposal_prompt
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.propose import proposal_prompt
+from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS, TaskKind
-from redqueen.tasks.prompts import PromptPack
+from redqueen.tasks.prompts import PromptFormat
 
 MAX_TOKENS = 400
 _PROMPT_CHARS = 2400
@@ -35,8 +36,8 @@ class Proposed:
 
 def propose_problems(
     items: Sequence[Item],
-    scribe: ModelScribe,
-    pack: PromptPack,
+    sampler: EngineTextSampler,
+    prompt_format: PromptFormat,
     sandbox: Sandbox,
     each: int,
     done: Callable[[int], None],
@@ -53,22 +54,24 @@ def propose_problems(
             proposal_prompt(
                 kind,
                 _references(items, kind, draw),
-                pack,
+                prompt_format,
                 ProposeConfig(max_prompt_chars=_PROMPT_CHARS),
             )
             for _ in range(each)
         ]
         seed = draw.getrandbits(32)
         asks = [
-            Ask(0, prompt, MAX_TOKENS, seed_for(seed, "evaluate", number))
+            TextRequest(0, prompt, MAX_TOKENS, seed_for(seed, "evaluate", number))
             for number, (prompt, _) in enumerate(asked)
         ]
-        replies = scribe.write(asks, 1.0, lambda some: done(len(some)))
+        replies = sampler.write(asks, 1.0, lambda some: done(len(some)))
         proposals = [
             Proposal(name, reply.text, shown)
             for reply, (_, shown) in zip(replies, asked, strict=True)
         ]
-        found[name] = _summary(name, verify(proposals, {name: kind}, pack, sandbox, VerifyConfig()))
+        found[name] = _summary(
+            name, verify(proposals, {name: kind}, prompt_format, sandbox, VerifyConfig())
+        )
     return found
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Parts, arms_of, weights_of
-from redqueen.core.state import Turn
+from redqueen.core.state import StepState
 from redqueen.core.step import play
 from redqueen.core.world import new_world
 from redqueen.errors import ConfigError
@@ -92,7 +92,7 @@ def retention(
         ]
         levels: list[list[float]] = []
         for step in range(1, updates + 1):
-            turn = Turn(world, step)
+            turn = StepState(world, step)
             play([turn], tools)
             levels.append([_level(turn, member) for member in world.members])
             say(step, updates)
@@ -130,14 +130,14 @@ def _same_for_all(source: Source) -> Source:
     return lambda seed, step, student, count: source(seed, step, "everybody", count)
 
 
-def _level(turn: Turn, member: Member) -> float:
+def _level(turn: StepState, member: Member) -> float:
     mine = [
         number
         for number, pairing in enumerate(turn.pairings)
         if pairing.student.slot == member.slot
     ]
     verdicts = [
-        attempt.verdict == "right"
+        attempt.verdict == "correct"
         for posed in turn.posed
         if posed.pairing in mine
         for attempt in posed.attempts

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.benchmarks.suite import Style
+from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.core.run import ENGINE_FILE
-from redqueen.engine.config import EngineConfig
-from redqueen.engine.text_sampler import Ask, ModelScribe, Written
+from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.generate import bytes_a_token
 from redqueen.errors import ConfigError, DataError
@@ -38,7 +38,7 @@ _KEYS_ON_A_CPU = 2 * 2**30
 def style_of(base: Base) -> Style:
     """A model with a chat template is talked to; others continue a text, Pawn among them: its
     template only joins messages."""
-    return "chat" if base.tokenizer.chat_template and base.pack == "chat" else "base"
+    return "chat" if base.tokenizer.chat_template and base.prompt_format == "chat" else "base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +83,21 @@ class Target:
 
     def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
         asks = [
-            Ask(
+            TextRequest(
                 question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)
             )
             for question in questions
         ]
 
-        def ended(some: Sequence[tuple[int, Written]]) -> None:
+        def ended(some: Sequence[tuple[int, TextCompletion]]) -> None:
             receive(
                 [
-                    (number, (written.text, written.writing.ended == "length"))
+                    (number, (written.text, written.rollout.finish_reason == "length"))
                     for number, written in some
                 ]
             )
 
-        ModelScribe(self.engine, self.base).write(asks, temperature, ended)
+        EngineTextSampler(self.engine, self.base).write(asks, temperature, ended)
 
 
 def is_adapter(source: str) -> bool:
@@ -111,7 +111,7 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
         loaded = load_base(source, device=device, dtype=dtype)
         return Target(
             loaded,
-            TorchEngine(loaded, 0, EngineConfig(rows_in_flight=_rows(loaded))),
+            TorchEngine(loaded, 0, EngineConfig(max_num_seqs=_rows(loaded))),
             (loaded.name,),
         )
     folder = Path(source).expanduser()
@@ -141,7 +141,8 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
     engine = TorchEngine(
         loaded,
         2,
-        EngineConfig(rank=rank, alpha=alpha, targets=tuple(targets), rows_in_flight=_rows(loaded)),
+        EngineConfig(max_num_seqs=_rows(loaded)),
+        LoraConfig(rank=rank, alpha=alpha, targets=tuple(targets)),
     )
     assert engine.population is not None
     engine.write(
@@ -164,12 +165,15 @@ def load_members(chosen: Chosen, base: str | None, device: str, dtype: Dtype) ->
     loaded = _load(base or config.base, device, config.dtype if dtype == "auto" else dtype, hint)
     loaded.check(chosen.weights)
     engine = TorchEngine(
-        loaded, len(weights) + 1, config.engine.model_copy(update={"gradient_checkpointing": False})
+        loaded,
+        len(weights) + 1,
+        config.engine.model_copy(update={"gradient_checkpointing": False}),
+        config.lora,
     )
     assert engine.population is not None
     if weights.shape[1] != engine.parameters_each:
         raise DataError(
-            f"the weights in {chosen.checkpoint.folder} are not of the base '{loaded.name}' with rank {config.engine.rank}"
+            f"the weights in {chosen.checkpoint.folder} are not of the base '{loaded.name}' with rank {config.lora.rank}"
         )
     engine.population.weights[: len(weights)] = weights.to(engine.population.device)
     engine.population.changed()
@@ -202,7 +206,7 @@ def _load(named: str, device: str, dtype: Dtype, hint: str) -> Base:
 
 def _rows(base: Base) -> int:
     """As many as memory is sure to hold, but on a CPU never less than some."""
-    most = EngineConfig().rows_in_flight
+    most = EngineConfig().max_num_seqs
     if base.device.type == "cuda":
         return most
     config: Any = base.model.config

@@ -82,15 +82,15 @@ def load_adapters(
     config = config_from_toml(about["config"])
     base = load_base(base_now or config.base, device="cpu", dtype=_dtype(config, about))
     base.check(base_weights(about))
-    engine = config.engine
-    population = Population(base, 1, engine.rank, engine.alpha, engine.targets)
+    lora = config.lora
+    population = Population(base, 1, lora.rank, lora.alpha, lora.targets)
     adapters = []
     with safe_open(checkpoint.folder / ENGINE_FILE, framework="pt") as file:
         rows = file.get_slice(_WEIGHTS)
         slots, size = rows.get_shape()
         if size != population.parameters_each or any(member.slot >= slots for member in members):
             raise DataError(
-                f"the weights in {checkpoint.folder} are not of the base '{config.base}' with rank {engine.rank}: its files have changed"
+                f"the weights in {checkpoint.folder} are not of the base '{config.base}' with rank {lora.rank}: its files have changed"
             )
         for member in members:
             population.weights[0] = rows[member.slot : member.slot + 1][0]

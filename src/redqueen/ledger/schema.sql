@@ -73,7 +73,7 @@ CREATE TABLE proposals (
   text TEXT NOT NULL,
   tokens INTEGER NOT NULL,
   logprob REAL NOT NULL,          -- mean of its tokens, as sampled
-  ended TEXT NOT NULL,            -- stop or length
+  finish_reason TEXT NOT NULL,            -- stop or length
   problem TEXT,                   -- key, where it is a problem
   rejection TEXT, detail TEXT NOT NULL,
   solve_rate REAL,                -- of the matched student
@@ -90,7 +90,7 @@ CREATE TABLE attempts (
   text TEXT NOT NULL,
   tokens INTEGER NOT NULL,
   logprob REAL NOT NULL,
-  ended TEXT NOT NULL,
+  finish_reason TEXT NOT NULL,
   verdict TEXT NOT NULL,          -- right, wrong or malformed
   detail TEXT NOT NULL,
   reward REAL NOT NULL, advantage REAL NOT NULL,

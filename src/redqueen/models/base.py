@@ -80,8 +80,8 @@ class Base:
             )
 
     @property
-    def pack(self) -> str:
-        """The prompt pack this base understands: Pawn was made for one, others are talked to."""
+    def prompt_format(self) -> str:
+        """The prompt prompt_format this base understands: Pawn was made for one, others are talked to."""
         return "compact" if self.name == "pawn" else "chat"
 
     def encode(self, prompt: Prompt) -> list[int]:
@@ -91,7 +91,7 @@ class Base:
             return self._ids(prompt.text)
         if not self.tokenizer.chat_template:
             raise ConfigError(
-                f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.pack=compact"
+                f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.prompt_format=compact"
             )
         text = self._chat(prompt.system, prompt.before, prompt.text)
         if not all(

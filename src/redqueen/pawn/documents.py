@@ -1,5 +1,5 @@
 """What Pawn reads in pre-training: proposing and solving documents of every task kind, in the
-compact pack.
+compact prompt_format.
 
 They are rendered by the task kinds themselves, so that what Pawn learned to continue is what the
 loop will ask. A solving document of deduction may have a trace of the run as its thought; a
@@ -15,7 +15,7 @@ from redqueen.rng import stream
 from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Block
-from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 SHARD = 256
 """Programs of one shard of documents."""
@@ -23,7 +23,7 @@ TIER_WEIGHTS = (14, 13, 13, 12, 11, 10, 9, 8, 5, 5)
 """How often each tier, from 1 to 10, is drawn."""
 _REFERENCE_CHARS = 1500
 _UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
-_PACK = CompactPack()
+_PACK = CompactFormat()
 
 
 def shard(

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError, unknown
 from redqueen.pawn.documents import problem_of, proposed_blocks
 from redqueen.pawn.programs import Program, draw_program, program_key
@@ -24,9 +25,9 @@ from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.inspection.complexity import measure
-from redqueen.stages.verify import VerifyConfig, verify
+from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS
-from redqueen.tasks.prompts.compact import CompactPack, write_blocks
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 FOLDER = Path(__file__).parent / "suites"
 TIERS = range(1, 9)
@@ -147,7 +148,7 @@ def _verified(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Prob
     for program in programs:
         references = (problem_of("code_o", program),) if kind == "code_f" else ()
         proposals.append(Proposal(kind, write_blocks(proposed_blocks(kind, program)), references))
-    verdicts = verify(proposals, dict(KINDS), CompactPack(), sandbox, VerifyConfig())
+    verdicts = verify(proposals, dict(KINDS), CompactFormat(), sandbox, VerifyConfig())
     problems = []
     for program, verdict in zip(programs, verdicts, strict=True):
         assert not isinstance(verdict, Rejection), (verdict, program.text)

@@ -95,10 +95,10 @@ def _rows(number: int, tokenizer: str, length: int) -> tuple[int, Rows]:
     global _tokenizer
     _tokenizer = _tokenizer or Tokenizer.from_str(tokenizer)
     documents = [item.ids for item in _tokenizer.encode_batch(_texts(number))]
-    return len(documents), pack(documents, length, PAD_ID)
+    return len(documents), prompt_format(documents, length, PAD_ID)
 
 
-def pack(documents: Sequence[Sequence[int]], length: int, pad: int) -> Rows:
+def prompt_format(documents: Sequence[Sequence[int]], length: int, pad: int) -> Rows:
     """Each document into the first row that has room for it. Documents longer than a row are left
     out."""
     rows: list[list[int]] = []

@@ -26,9 +26,9 @@ _ASIDE = (
     "ledger",
     "evaluate",
     "sandbox",
-    "engine.rows_in_flight",
-    "engine.train_tokens",
-    "engine.prefill_tokens",
+    "engine.max_num_seqs",
+    "engine.max_tokens_per_microbatch",
+    "engine.max_prefill_tokens",
 )
 """Settings that do not make another arm."""
 _MOST_TOLD, _LONGEST_NAME = 2, 60

@@ -43,7 +43,7 @@ def tallies(side: Side) -> list[Tally]:
         WHEN p.solve_rate <= 0 THEN 'unsolved' WHEN p.solve_rate >= 1 THEN 'trivial'
         WHEN p.solve_rate <= 1.0 / 3 THEN 'hard' WHEN p.solve_rate <= 2.0 / 3 THEN 'middling' ELSE 'easy' END"""
     query = f"""SELECT ((p.step - 1) / {side.windows.size}) AS w, p.teacher, m.student, p.kind, {outcome} AS outcome, p.problem IS NOT NULL AS valid,
-            count(*) AS n, coalesce(sum(p.solve_rate), 0.0) AS solved, sum(p.reward) AS reward, sum(p.ended = 'length') AS cut
+            count(*) AS n, coalesce(sum(p.solve_rate), 0.0) AS solved, sum(p.reward) AS reward, sum(p.finish_reason = 'length') AS cut
         FROM proposals p JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
         WHERE p.world = :world GROUP BY w, p.teacher, m.student, p.kind, outcome, valid"""
     return [

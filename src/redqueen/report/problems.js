@@ -73,7 +73,7 @@ function problemBrowser(sides) {
     if (item.problem) facts.push(`depth ${item.ast_depth}`, `branches ${item.cyclomatic}`, `${item.loc} lines`, `${item.steps_executed} executed`);
     const attempts = (item.attempts || []).map(([text, verdict, why, reward, advantage, tokens], at) => {
       const [thought, answer] = parts(text);
-      return html("div", { class: `attempt ${["right", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
+      return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
         html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
         block("thought", thought), block("answer", answer), why ? html("p", { class: "note", text: visible(why) }) : null);
     });

@@ -1,8 +1,8 @@
-"""The pool: many jobs over all cores, one lane for each, driven by one loop in the caller's thread.
+"""The pool: many jobs over all cores, one worker for each, driven by one loop in the caller's thread.
 
-At most one job for each lane is in flight; the rest wait in the caller's iterable, which is never
+At most one job for each worker is in flight; the rest wait in the caller's iterable, which is never
 read ahead. A result depends on its job alone: every single run of a job is made on a replica of the
-same kind, whichever lane takes it.
+same kind, whichever worker takes it.
 """
 
 import selectors
@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self
 
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.jobs import Job, Outcome
-from redqueen.sandbox.worker import Lane
+from redqueen.sandbox.worker import Worker
 
 
 class SandboxPool:
@@ -24,15 +24,15 @@ class SandboxPool:
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config or SandboxConfig()
         self.most_in_flight = 0
-        self.lanes: list[Lane] = []
+        self.workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
         self._watched_restarts = -1
         self._streaming = False
         try:
-            for _ in range(self.config.lane_count()):
-                self.lanes.append(Lane(self.config))
-            for lane in self.lanes:
-                for zygote in lane.zygotes:
+            for _ in range(self.config.worker_count()):
+                self.workers.append(Worker(self.config))
+            for worker in self.workers:
+                for zygote in worker.zygotes:
                     zygote.wait_until_ready()
             self._test_walls()
         except BaseException:
@@ -42,11 +42,11 @@ class SandboxPool:
     @property
     def walls(self) -> dict[str, str]:
         """Each wall, and `up` or why not."""
-        return dict(self.lanes[0].zygotes[0].walls)
+        return dict(self.workers[0].zygotes[0].walls)
 
     @property
     def restarts(self) -> int:
-        return sum(lane.restarts for lane in self.lanes)
+        return sum(worker.restarts for worker in self.workers)
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         outcomes: list[Outcome | None] = [None] * len(jobs)
@@ -58,14 +58,14 @@ class SandboxPool:
     def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
         """(index, outcome) as they come to an end, not in order. One stream at a time; a pool
         belongs to one thread."""
-        if not self.lanes:
+        if not self.workers:
             raise SandboxError("this sandbox is closed")
         if self._streaming:
             raise SandboxError(
                 "this sandbox is at work on another stream of jobs; let it end first, or open a second sandbox"
             )
         waiting = enumerate(jobs)
-        idle, busy = list(self.lanes), list[Lane]()
+        idle, busy = list(self.workers), list[Worker]()
         self._streaming = True
         try:
             while True:
@@ -77,39 +77,39 @@ class SandboxPool:
                 self.most_in_flight = max(self.most_in_flight, len(busy))
                 if not busy:
                     return
-                for lane, has_spoken in self._with_news(busy):
-                    if outcome := lane.ready() if has_spoken else lane.failed():
-                        busy.remove(lane)
-                        idle.append(lane)
-                        yield lane.index, outcome
+                for worker, has_spoken in self._with_news(busy):
+                    if outcome := worker.ready() if has_spoken else worker.failed():
+                        busy.remove(worker)
+                        idle.append(worker)
+                        yield worker.index, outcome
         finally:
             self._streaming = False
-            for lane in busy:  # the caller left early
-                lane.drop()
+            for worker in busy:  # the caller left early
+                worker.drop()
 
-    def _with_news(self, busy: list[Lane]) -> list[tuple[Lane, bool]]:
-        """The lanes whose zygote has spoken; where none has, those whose zygote has run out of
+    def _with_news(self, busy: list[Worker]) -> list[tuple[Worker, bool]]:
+        """The workers whose zygote has spoken; where none has, those whose zygote has run out of
         time. In that order: the trainer itself may have been away, and an answer that is there
         counts."""
         if self._watched_restarts != self.restarts:
             self._watch()
-        patience = max(0.0, min(lane.deadline for lane in busy) - time.monotonic())
-        news: list[tuple[Lane, bool]] = []
+        patience = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
+        news: list[tuple[Worker, bool]] = []
         for key, _ in self._selector.select(patience):
-            lane, zygote = key.data
-            if lane.request is not None and zygote is lane.zygote:
-                news.append((lane, True))
+            worker, zygote = key.data
+            if worker.request is not None and zygote is worker.zygote:
+                news.append((worker, True))
             else:  # one that is not in work speaks only by dying
-                lane.restart(zygote)
-        return news or [(lane, False) for lane in busy if lane.deadline <= time.monotonic()]
+                worker.restart(zygote)
+        return news or [(worker, False) for worker in busy if worker.deadline <= time.monotonic()]
 
     def _watch(self) -> None:
         """Listen to every zygote there is; only those in work ever speak."""
         self._selector.close()
         self._selector = selectors.DefaultSelector()
-        for lane in self.lanes:
-            for zygote in lane.zygotes:
-                self._selector.register(zygote.socket, selectors.EVENT_READ, (lane, zygote))
+        for worker in self.workers:
+            for zygote in worker.zygotes:
+                self._selector.register(zygote.socket, selectors.EVENT_READ, (worker, zygote))
         self._watched_restarts = self.restarts
 
     def _test_walls(self) -> None:
@@ -125,12 +125,12 @@ class SandboxPool:
             )
 
     def close(self) -> None:
-        for lane in self.lanes:
-            lane.hang_up()
-        for lane in self.lanes:
-            lane.close()
+        for worker in self.workers:
+            worker.hang_up()
+        for worker in self.workers:
+            worker.close()
         self._selector.close()
-        self.lanes = []
+        self.workers = []
 
     def __enter__(self) -> Self:
         return self

@@ -66,8 +66,8 @@ def imports() -> None:
 def warm_up() -> None:
     """Run what children will run: a cold first compile in a fork costs 2-3 ms, warm it costs a
     tenth."""
+    from redqueen.config.modules import ALLOWED_MODULES
     from redqueen.sandbox import child, wire
-    from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
 
     child.snapshot_builtins()
     for program in _SAMPLES * 4:

@@ -3,7 +3,7 @@ engine, then does not slow it down.
 
 Driving a pool takes Python a fraction of a millisecond a run. With many cores and a fast engine in
 the same process the two would wait for each other's interpreter lock, and one process alone keeps
-only a few cores busy: there is one for every few lanes. What a job comes to is the same either way.
+only a few cores busy: there is one for every few workers. What a job comes to is the same either way.
 """
 
 import contextlib
@@ -17,14 +17,14 @@ from operator import attrgetter
 from types import TracebackType
 from typing import Any, Self
 
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import RedQueenError, SandboxError
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.sandbox.jobs import Inspection, Job, Limits, Outcome, Result
 from redqueen.sandbox.lockdown import die_with_parent
 from redqueen.sandbox.pool import SandboxPool
 
-_LANES_EACH = 4
+_WORKERS_EACH = 4
 """A driver is busy for about a quarter of the time that a program runs."""
 
 
@@ -34,15 +34,15 @@ class RemoteSandbox:
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         config = config or SandboxConfig()
-        lanes = config.lane_count()
-        count = -(-lanes // _LANES_EACH)
-        shares = [lanes // count + (number < lanes % count) for number in range(count)]
+        workers = config.worker_count()
+        count = -(-workers // _WORKERS_EACH)
+        shares = [workers // count + (number < workers % count) for number in range(count)]
         self.drivers: list[Driver] = []
         self.walls: dict[str, str] = {}
         """Each wall, and `up` or why not."""
         try:
             for share in shares:
-                self.drivers.append(Driver(config.model_copy(update={"lanes": share})))
+                self.drivers.append(Driver(config.model_copy(update={"workers": share})))
             for driver in self.drivers:
                 self.walls = driver.receive()
         except BaseException:

@@ -1,4 +1,4 @@
-"""A lane: takes one job at a time through its course, on three zygotes that differ in all that a
+"""A worker: takes one job at a time through its course, on three zygotes that differ in all that a
 deterministic program must not depend on."""
 
 import json
@@ -12,9 +12,9 @@ import weakref
 from collections.abc import Generator
 from pathlib import Path
 
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
 from redqueen.sandbox import wire
-from redqueen.sandbox.config import SandboxConfig
 from redqueen.sandbox.job_protocol import REPLICAS, Reply, Request, conduct
 from redqueen.sandbox.jobs import Job, Outcome
 
@@ -131,7 +131,7 @@ def _hang_up_in_fork() -> None:
 os.register_at_fork(after_in_child=_hang_up_in_fork)
 
 
-class Lane:
+class Worker:
     """Drives one job at a time. A run that an outside hand ended is retried once: that is
     infrastructure, never the program's fault."""
 

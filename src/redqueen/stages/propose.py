@@ -4,30 +4,12 @@ they can be compared with each other."""
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pydantic import Field
-
-from redqueen.config.section import Section
+from redqueen.config.stages import ProposeConfig
 from redqueen.core.archive import Archive
 from redqueen.records import Pairing, Problem
 from redqueen.rng import seed_for, stream
 from redqueen.tasks import TaskKind
-from redqueen.tasks.prompts import Prompt, PromptPack
-
-
-class ProposeConfig(Section):
-    prompts: int = Field(default=2, ge=1)
-    """Different prompts for each teacher and task kind in a step."""
-    samples: int = Field(default=4, ge=1)
-    """Proposals drawn from each prompt. With one alone there is nothing to compare it with, and all
-    of a kind are compared instead."""
-    temperature: float = Field(default=1.0, gt=0)
-    """Sampling temperature of teachers."""
-    max_tokens: int = Field(default=1024, ge=1)
-    """Most tokens of a proposal."""
-    max_prompt_chars: int = Field(default=16_000, gt=0)
-    """Longest question to a teacher; references are left out until it fits, so that one long
-    problem cannot stop a run. What the chat pack puts before it, a system text and a worked
-    example, is not counted."""
+from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +28,7 @@ def requests(
     pairings: Sequence[Pairing],
     archive: Archive,
     kinds: dict[str, TaskKind],
-    pack: PromptPack,
+    prompt_format: PromptFormat,
     config: ProposeConfig,
     seed: int,
     step: int,
@@ -62,7 +44,7 @@ def requests(
                 draw = stream(seed, *path)
                 count = draw.randint(min(1, kind.reference_count), kind.reference_count)
                 references = archive.sample(count, draw, (name, *kind.reference_kinds), rarity)
-                prompt, shown = proposal_prompt(kind, references, pack, config)
+                prompt, shown = proposal_prompt(kind, references, prompt_format, config)
                 number = next(numbers)
                 found += [
                     Request(place, name, number, prompt, shown, seed_for(seed, *path, sample))
@@ -72,13 +54,16 @@ def requests(
 
 
 def proposal_prompt(
-    kind: TaskKind, references: Sequence[Problem], pack: PromptPack, config: ProposeConfig
+    kind: TaskKind,
+    references: Sequence[Problem],
+    prompt_format: PromptFormat,
+    config: ProposeConfig,
 ) -> tuple[Prompt, tuple[Problem, ...]]:
     """The prompt, and the references it shows: the longest ones are left out first where all do not
     fit."""
     shown = list(references[: kind.reference_count])
     while True:
-        prompt = pack.render(kind.ask_proposal(shown))
+        prompt = prompt_format.render(kind.ask_proposal(shown))
         if len(prompt.text) <= config.max_prompt_chars or len(shown) <= 1:
             return prompt, tuple(shown)
         shown.remove(max(shown, key=lambda problem: len(problem.program)))

@@ -3,20 +3,20 @@
 import statistics
 from collections.abc import Iterable
 
-from redqueen.core.state import Posed, Turn, rejections
+from redqueen.core.state import ProposalResult, StepState, rejections
 from redqueen.records import Problem
 from redqueen.tasks.code.coverage import cell
-from redqueen.tasks.prompts import has_thought
+from redqueen.tasks.prompts import has_reasoning
 
 
-def measure(turn: Turn) -> None:
+def measure(turn: StepState) -> None:
     """Fill in the step's metrics. A mean of nothing is left out."""
     world, posed, problems = turn.world, turn.posed, turn.problems
     world.cells |= {cell(one.verdict) for one in problems if isinstance(one.verdict, Problem)}
     figures = turn.metrics
     figures["propose/count"] = len(posed)
     figures["propose/tokens"] = sum(
-        len(one.proposal.writing.tokens) for one in posed if one.proposal.writing
+        len(one.proposal.rollout.tokens) for one in posed if one.proposal.rollout
     )
     figures["verify/valid_frac"] = len(problems) / len(posed) if posed else 0.0
     for reason, count in rejections(posed).items():
@@ -24,9 +24,9 @@ def measure(turn: Turn) -> None:
     attempts = [attempt for one in problems for attempt in one.attempts]
     figures["solve/count"] = len(attempts)
     figures["solve/tokens"] = sum(
-        len(attempt.writing.tokens) for attempt in attempts if attempt.writing
+        len(attempt.rollout.tokens) for attempt in attempts if attempt.rollout
     )
-    _mean(figures, "solve/pass_rate", (attempt.verdict == "right" for attempt in attempts))
+    _mean(figures, "solve/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
     _mean(figures, "solve/malformed_frac", (attempt.verdict == "malformed" for attempt in attempts))
     for kind in sorted({one.proposal.kind for one in posed}):
         mine = [one for one in posed if one.proposal.kind == kind]
@@ -36,7 +36,7 @@ def measure(turn: Turn) -> None:
         _mean(
             figures,
             f"solve/thought_frac/{kind}",
-            (has_thought(attempt.text) for one in mine for attempt in one.attempts),
+            (has_reasoning(attempt.text) for one in mine for attempt in one.attempts),
         )
         _mean(
             figures,
@@ -48,22 +48,22 @@ def measure(turn: Turn) -> None:
     _mean(
         figures,
         "propose/entropy",
-        (-one.proposal.writing.logprob for one in posed if one.proposal.writing),
+        (-one.proposal.rollout.logprob for one in posed if one.proposal.rollout),
     )
     _mean(
         figures,
         "solve/entropy",
-        (-attempt.writing.logprob for attempt in attempts if attempt.writing),
+        (-attempt.rollout.logprob for attempt in attempts if attempt.rollout),
     )
     _mean(
         figures,
         "propose/length",
-        (len(one.proposal.writing.tokens) for one in posed if one.proposal.writing),
+        (len(one.proposal.rollout.tokens) for one in posed if one.proposal.rollout),
     )
     _mean(
         figures,
         "solve/length",
-        (len(attempt.writing.tokens) for attempt in attempts if attempt.writing),
+        (len(attempt.rollout.tokens) for attempt in attempts if attempt.rollout),
     )
     _mean(figures, "reward/teacher", (one.reward for one in posed))
     _mean(figures, "reward/student", (earned for one in posed for earned in one.attempt_rewards))
@@ -78,7 +78,7 @@ def measure(turn: Turn) -> None:
     figures["archive/size"] = len(world.archive)
 
 
-def _complexity(figures: dict[str, float], problems: list[Posed]) -> None:
+def _complexity(figures: dict[str, float], problems: list[ProposalResult]) -> None:
     """Of the problems that teachers had to write a program for: induction only takes one from the
     archive."""
     invented = [

@@ -2,41 +2,28 @@
 
 from collections.abc import Sequence
 
-from pydantic import Field
-
-from redqueen.config.section import Section
+from redqueen.config.stages import VerifyConfig
 from redqueen.records import Attempt, Problem
 from redqueen.sandbox import Sandbox
-from redqueen.stages.verify import VerifyConfig
-from redqueen.tasks import Malformed, TaskKind
-from redqueen.tasks.prompts import Prompt, PromptPack
+from redqueen.tasks import Malformed, RunRules, TaskKind
+from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
-class SolveConfig(Section):
-    attempts: int = Field(default=8, ge=2)
-    """Answers drawn for each problem; their share of right ones is the problem's solve rate."""
-    temperature: float = Field(default=1.0, gt=0)
-    """Sampling temperature. Never zero: greedy attempts are all alike, and the solve rate could
-    only be 0 or 1."""
-    max_tokens: int = Field(default=2048, ge=1)
-    """Most tokens of an answer, thought included."""
-
-
-def answer_prompt(problem: Problem, kind: TaskKind, pack: PromptPack) -> Prompt:
-    return pack.render(kind.ask_answer(problem))
+def answer_prompt(problem: Problem, kind: TaskKind, prompt_format: PromptFormat) -> Prompt:
+    return prompt_format.render(kind.ask_answer(problem))
 
 
 def grade(
     answers: Sequence[tuple[Problem, str]],
     kinds: dict[str, TaskKind],
-    pack: PromptPack,
+    prompt_format: PromptFormat,
     sandbox: Sandbox,
     config: VerifyConfig,
 ) -> list[Attempt]:
     """One attempt for each (problem, text as the model wrote it), in order. All that must be
     executed goes to the sandbox at once."""
-    rules = config.rules()
-    read = [_read(text, kinds[problem.kind], pack) for problem, text in answers]
+    rules = RunRules.of(config)
+    read = [_read(text, kinds[problem.kind], prompt_format) for problem, text in answers]
     jobs = [
         None
         if isinstance(answer, Malformed)
@@ -50,18 +37,18 @@ def grade(
             attempts.append(Attempt(problem, text, "malformed", str(answer)))
             continue
         outcome = None if job is None else next(outcomes)
-        right = kinds[problem.kind].is_right(problem, answer, outcome)
+        correct = kinds[problem.kind].is_right(problem, answer, outcome)
         detail = (
             ""
             if outcome is None or outcome.kind == "value"
             else f"{outcome.kind} {outcome.detail}".strip()
         )
-        attempts.append(Attempt(problem, text, "right" if right else "wrong", detail))
+        attempts.append(Attempt(problem, text, "correct" if correct else "wrong", detail))
     return attempts
 
 
-def _read(text: str, kind: TaskKind, pack: PromptPack) -> str | Malformed:
+def _read(text: str, kind: TaskKind, prompt_format: PromptFormat) -> str | Malformed:
     try:
-        return kind.read_answer(pack.parse(text, kind.answer_blocks))
+        return kind.read_answer(prompt_format.parse(text, kind.answer_blocks))
     except Malformed as error:
         return error

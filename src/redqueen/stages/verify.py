@@ -7,67 +7,35 @@ long, duplicates. Not covered: whether a problem is any good. That is what stude
 
 from collections.abc import Container, Sequence
 
-from pydantic import Field, field_serializer
-
-from redqueen.config.section import Section
+from redqueen.config.stages import VerifyConfig
 from redqueen.records import Author, Problem, Proposal, Rejection
-from redqueen.sandbox import Job, Limits, Outcome, Sandbox
-from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
+from redqueen.sandbox import Job, Outcome, Sandbox
 from redqueen.tasks import Draft, Malformed, RunRules, TaskKind
-from redqueen.tasks.prompts import PromptPack
-
-
-class VerifyConfig(Section):
-    cpu_s: float = Field(default=1.0, gt=0, le=3600)
-    """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that
-    what is accepted stays gradable."""
-    memory_mb: int = Field(default=256, ge=16)
-    """Memory a program may take beyond the interpreter's own, in MiB."""
-    max_program_chars: int = Field(default=4000, gt=0)
-    """Longest program."""
-    max_input_chars: int = Field(default=1000, gt=0)
-    """Longest input of one call."""
-    max_output_chars: int = Field(default=1000, gt=0)
-    """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
-    allowed_modules: frozenset[str] = ALLOWED_MODULES
-    """Modules a program may import: a cheap filter, not a wall. Others than these defaults may not
-    exist in the sandbox."""
-
-    @field_serializer("allowed_modules", when_used="json")
-    def _in_order(self, modules: frozenset[str]) -> list[str]:
-        """A set has another order in every process; what is written down has one."""
-        return sorted(modules)
-
-    def rules(self) -> RunRules:
-        return RunRules(
-            Limits(self.cpu_s / 4, self.memory_mb),
-            Limits(self.cpu_s, self.memory_mb),
-            self.allowed_modules,
-        )
+from redqueen.tasks.prompts import PromptFormat
 
 
 def verify(
     proposals: Sequence[Proposal],
     kinds: dict[str, TaskKind],
-    pack: PromptPack,
+    prompt_format: PromptFormat,
     sandbox: Sandbox,
     config: VerifyConfig,
     known: Container[str] = (),
 ) -> list[Problem | Rejection]:
     """One problem or rejection for each proposal, in order. A problem is a duplicate if its key is
     known or came earlier in the list."""
-    return without_duplicates(judge(proposals, kinds, pack, sandbox, config), known)
+    return without_duplicates(judge(proposals, kinds, prompt_format, sandbox, config), known)
 
 
 def judge(
     proposals: Sequence[Proposal],
     kinds: dict[str, TaskKind],
-    pack: PromptPack,
+    prompt_format: PromptFormat,
     sandbox: Sandbox,
     config: VerifyConfig,
 ) -> list[Problem | Rejection]:
     """Each proposal by itself: what comes of it depends on no other."""
-    drafts = [_read(proposal, kinds[proposal.kind], pack) for proposal in proposals]
+    drafts = [_read(proposal, kinds[proposal.kind], prompt_format) for proposal in proposals]
     return judge_drafts(
         [
             (proposal.kind, draft, proposal.author)
@@ -86,7 +54,7 @@ def judge_drafts(
     config: VerifyConfig,
 ) -> list[Problem | Rejection]:
     """Drafts with their kind and author, as problems; what is rejected already stays so."""
-    rules = config.rules()
+    rules = RunRules.of(config)
     jobs = [
         draft if isinstance(draft, Rejection) else _job(draft, kinds[kind], rules, config)
         for kind, draft, _ in drafts
@@ -118,10 +86,10 @@ def without_duplicates(
     return found
 
 
-def _read(proposal: Proposal, kind: TaskKind, pack: PromptPack) -> Draft | Rejection:
+def _read(proposal: Proposal, kind: TaskKind, prompt_format: PromptFormat) -> Draft | Rejection:
     try:
         return kind.read_proposal(
-            pack.parse(proposal.text, kind.proposal_blocks), proposal.references
+            prompt_format.parse(proposal.text, kind.proposal_blocks), proposal.references
         )
     except Malformed as error:
         return Rejection("malformed", str(error))

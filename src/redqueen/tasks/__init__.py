@@ -6,9 +6,9 @@ from redqueen.errors import ConfigError, unknown
 from redqueen.tasks.code.abduction import CodeI
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.code.induction import CodeF
-from redqueen.tasks.kind import Draft, Malformed, Request, RunRules, TaskKind, Worked
+from redqueen.tasks.kind import Draft, FewShot, Malformed, Request, RunRules, TaskKind
 
-__all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "Worked", "load_kind"]
+__all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "FewShot", "load_kind"]
 
 KINDS: dict[str, TaskKind] = {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
 

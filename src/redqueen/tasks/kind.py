@@ -3,8 +3,9 @@ satisfies it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
+from redqueen.config.stages import VerifyConfig
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Limits, Outcome
 
@@ -18,7 +19,7 @@ class Malformed(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Worked:
+class FewShot:
     """A request of the same sort and a reply to it."""
 
     thought: str
@@ -29,7 +30,7 @@ class Worked:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a model is asked, free of any typography: a prompt pack turns it into text."""
+    """What a model is asked, free of any typography: a prompt prompt_format turns it into text."""
 
     kind: str
     role: str
@@ -41,7 +42,7 @@ class Request:
     given: tuple[Block, ...]
     wanted: tuple[str, ...]
     """Labels of the blocks to write, in order."""
-    worked: Worked | None = None
+    worked: FewShot | None = None
     """An example for packs that show one."""
 
 
@@ -62,6 +63,14 @@ class RunRules:
     answer: Limits
     """Wider than a proposal's, so that what passed once passes again on a busier machine."""
     allowed_modules: frozenset[str]
+
+    @classmethod
+    def of(cls, config: VerifyConfig) -> Self:
+        return cls(
+            Limits(config.cpu_s / 4, config.memory_mb),
+            Limits(config.cpu_s, config.memory_mb),
+            config.allowed_modules,
+        )
 
 
 class TaskKind(Protocol):

@@ -18,8 +18,14 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-from redqueen.engine.config import EngineConfig
-from redqueen.engine.protocol import Row, Sampling, TrainRow, TrainSettings, TrainStats
+from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.engine.protocol import (
+    SampleRequest,
+    SamplingParams,
+    TrainSample,
+    TrainSettings,
+    TrainStats,
+)
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base, pick_device
@@ -98,11 +104,17 @@ _PEFT_ROUNDS = 2
 
 
 def bench_engine(
-    name: str, device: str, config: EngineConfig, workload: Workload, with_peft: bool, say: Say
+    name: str,
+    device: str,
+    config: EngineConfig,
+    lora: LoraConfig,
+    workload: Workload,
+    with_peft: bool,
+    say: Say,
 ) -> EngineBench:
     where = pick_device(device)
     base = _base(name, where)
-    engine = TorchEngine(base, workload.members, config)
+    engine = TorchEngine(base, workload.members, config, lora)
     for slot in range(workload.members):  # not the base: B is no longer zero
         engine.write(
             slot,
@@ -111,7 +123,7 @@ def bench_engine(
         )
     bare = TorchEngine(base, 0, config)
     many, one = _rows(workload, workload.members), _rows(workload, 1)
-    sampling = Sampling(1.0)
+    sampling = SamplingParams(1.0)
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
     say(f"generate: {len(many)} rows")
@@ -127,7 +139,7 @@ def bench_engine(
     assert engine.generated is not None
     idle = engine.generated.idle_frac
     learned = [
-        TrainRow(row.slot, row.prompt, done.tokens, 1.0, done.logprobs)
+        TrainSample(row.slot, row.prompt, done.tokens, 1.0, done.logprobs)
         for row, done in zip(many, found, strict=True)
     ]
     trained, stats = (
@@ -137,7 +149,7 @@ def bench_engine(
     peft_generated = peft_trained = None
     if with_peft and workload.train:
         say("PEFT, one adapter at a time")
-        other = _Peft(name, where, config, workload.members)
+        other = _Peft(name, where, lora, workload.members)
         peft_generated = _rounds(
             _PEFT_ROUNDS,
             where,
@@ -184,11 +196,15 @@ def bench_engine(
 
 
 def _trained(
-    engine: TorchEngine, learned: list[TrainRow], workload: Workload, where: torch.device, say: Say
+    engine: TorchEngine,
+    learned: list[TrainSample],
+    workload: Workload,
+    where: torch.device,
+    say: Say,
 ) -> tuple[dict[str, list[float]], TrainStats]:
     """Seconds of training on the same rows, by all members and by one."""
     by_one = [
-        TrainRow(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned
+        TrainSample(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned
     ]
     stats = engine.train(learned, _LEARNING)
     say(f"train: {sum(len(row.completion) for row in learned)} tokens")
@@ -223,7 +239,7 @@ def _base(name: str, where: torch.device) -> Base:
     return Base(name, model.requires_grad_(False).eval(), load_base("pawn", device="cpu").tokenizer)
 
 
-def _rows(workload: Workload, members: int) -> list[Row]:
+def _rows(workload: Workload, members: int) -> list[SampleRequest]:
     """The same rows whatever the number of members; only who writes them differs."""
     draw = Random(0)
     rows = []
@@ -233,7 +249,7 @@ def _rows(workload: Workload, members: int) -> list[Row]:
             limit = workload.shortest + int(
                 (workload.longest - workload.shortest) * draw.random() ** workload.skew
             )
-            rows.append(Row(prompt, limit, number % members, draw.getrandbits(64)))
+            rows.append(SampleRequest(prompt, limit, number % members, draw.getrandbits(64)))
     return rows
 
 
@@ -271,17 +287,17 @@ class _Peft:
     """The same work by PEFT, each member's by itself: `generate()` of all its rows, then one
     training step."""
 
-    def __init__(self, name: str, where: torch.device, config: EngineConfig, members: int) -> None:
+    def __init__(self, name: str, where: torch.device, lora: LoraConfig, members: int) -> None:
         try:
             import peft
         except ImportError as error:
             raise ConfigError(
                 "the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft"
             ) from error
-        targets = list(config.targets) or "all-linear"
+        targets = list(lora.targets) or "all-linear"
         settings = peft.LoraConfig(
-            r=config.rank,
-            lora_alpha=int(config.alpha),
+            r=lora.rank,
+            lora_alpha=int(lora.alpha),
             target_modules=targets,
             task_type="CAUSAL_LM",
         )
@@ -298,7 +314,7 @@ class _Peft:
                 )
             )
 
-    def choose_batch(self, rows: list[TrainRow]) -> None:
+    def choose_batch(self, rows: list[TrainSample]) -> None:
         """The size of its batches that it trains fastest with."""
         self.train(rows)  # the first time is slower
         seconds = {}
@@ -306,7 +322,7 @@ class _Peft:
             seconds[self.rows_each] = _timed(lambda: self.train(rows), self.where)
         self.rows_each = min(seconds, key=seconds.__getitem__)
 
-    def generate(self, rows: list[Row]) -> None:
+    def generate(self, rows: list[SampleRequest]) -> None:
         for slot in range(self.members):
             mine = [row for row in rows if row.slot == slot]
             self.model.set_adapter(str(slot))
@@ -321,7 +337,7 @@ class _Peft:
                     pad_token_id=0,
                 )
 
-    def train(self, rows: list[TrainRow]) -> None:
+    def train(self, rows: list[TrainSample]) -> None:
         for slot in range(self.members):
             mine = sorted(
                 (row for row in rows if row.slot == slot), key=lambda row: len(row.completion)
@@ -333,7 +349,7 @@ class _Peft:
             self.optimizers[slot].step()
             self.optimizers[slot].zero_grad(set_to_none=True)
 
-    def _learn(self, part: list[TrainRow], total: int) -> None:
+    def _learn(self, part: list[TrainSample], total: int) -> None:
         length = max(len(row.prompt) + len(row.completion) for row in part)
         ids = torch.zeros(len(part), length, dtype=torch.long)
         weights = torch.zeros(len(part), length)

@@ -22,8 +22,8 @@ from rich.table import Table
 
 from redqueen.cli.bench.programs import PROGRAMS
 from redqueen.cli.console import notes, progress
+from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.sandbox import Job, Limits
-from redqueen.sandbox.inspection.checks import ALLOWED_MODULES
 from redqueen.sandbox.literals import parse_arguments
 from redqueen.sandbox.pool import SandboxPool
 
@@ -53,7 +53,7 @@ def _as_job(index: int) -> tuple[str, tuple[str, ...]]:
 def run(programs: int, soak: int, as_json: bool) -> None:
     with SandboxPool() as pool:
         result: dict[str, Any] = {
-            "cores": len(pool.lanes),
+            "cores": len(pool.workers),
             "programs": programs,
             "walls": pool.walls,
         }
@@ -89,7 +89,7 @@ def _rates(pool: SandboxPool, count: int) -> dict[str, float]:
         "sandbox_5_percent_endless": (len(endless), lambda: pool.run(endless)),
         "fresh_interpreter": (
             max(1, share // 10),
-            lambda: _fresh(max(1, share // 10), len(pool.lanes)),
+            lambda: _fresh(max(1, share // 10), len(pool.workers)),
         ),
         "exec_in_process": (share, lambda: _exec(share)),
     }

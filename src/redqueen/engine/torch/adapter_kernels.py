@@ -1,7 +1,7 @@
 """What adapters do in sampling on a GPU, in kernels of our own: rows of every member through its A,
 and what B makes of that.
 
-Written out in torch it is a small product for each projection, and a copy of the weights where
+TextCompletion out in torch it is a small product for each projection, and a copy of the weights where
 slots do not follow each other. Here B of all sisters is one launch, slots are looked up in the
 kernel, and the gate of a layer's middle is in the same launch. Products of the base are cuBLAS's.
 The same call twice gives the same bits: parts of a sum are added in their order, by whoever comes

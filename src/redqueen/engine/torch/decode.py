@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redqueen.engine.protocol import Sampling
+from redqueen.engine.protocol import SamplingParams
 from redqueen.engine.torch.cache import Lanes
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.population import put
@@ -52,8 +52,8 @@ class Decoder:
             if not block
             else forward.blocks(self.lane_slots[::block])
         )
-        self._stops: dict[Sampling, Tensor] = {}
-        self.graphs: dict[tuple[int, Sampling], torch.cuda.CUDAGraph] = {}
+        self._stops: dict[SamplingParams, Tensor] = {}
+        self.graphs: dict[tuple[int, SamplingParams], torch.cuda.CUDAGraph] = {}
 
     def assign(self, lane_slots: Sequence[int]) -> None:
         """From now on lanes belong to these slots, whole blocks of them to one. Recorded steps look
@@ -72,7 +72,7 @@ class Decoder:
         for values in (self.tokens, self.positions, self.written, self.limits, self.live):
             values.zero_()
 
-    def step(self, window: int, sampling: Sampling) -> None:
+    def step(self, window: int, sampling: SamplingParams) -> None:
         """One more token in every lane, with attention to the first `window` places."""
         if self.device.type != "cuda":
             self._step(window, sampling)
@@ -82,7 +82,7 @@ class Decoder:
             self.graphs[key] = self._record(window, sampling)
         self.graphs[key].replay()
 
-    def stops(self, sampling: Sampling) -> Tensor:
+    def stops(self, sampling: SamplingParams) -> Tensor:
         """Tokens that end a row. Kept: recordings read them."""
         if sampling not in self._stops:
             self._stops[sampling] = torch.tensor(
@@ -95,7 +95,7 @@ class Decoder:
         device at once."""
         return torch.stack((self.live.long(), self.written, self.positions)).cpu().numpy()
 
-    def _step(self, window: int, sampling: Sampling) -> None:
+    def _step(self, window: int, sampling: SamplingParams) -> None:
         """A lane whose row has ended goes on in place, and nothing of it counts."""
         logits = self.forward.tokens(
             self.tokens, self.positions, self.cache.at(self.positions, window), window, self.routing
@@ -113,7 +113,7 @@ class Decoder:
         self.written += self.live
         self.live &= ~ends(tokens, self.stops(sampling)) & (self.written < self.limits)
 
-    def _record(self, window: int, sampling: Sampling) -> torch.cuda.CUDAGraph:
+    def _record(self, window: int, sampling: SamplingParams) -> torch.cuda.CUDAGraph:
         """A step as a recording. The run before it, which kernels need once, leaves no trace but
         keys that are written again."""
         changing = (

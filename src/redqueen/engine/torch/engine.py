@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from redqueen.engine.config import EngineConfig
+from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.protocol import (
     Completion,
-    Ended,
-    Row,
-    Sampling,
-    TrainRow,
+    OnFinish,
+    SampleRequest,
+    SamplingParams,
+    TrainSample,
     TrainSettings,
     TrainStats,
 )
@@ -53,11 +53,17 @@ class TorchEngine:
     but not trained."""
 
     def __init__(
-        self, base: Base, slots: int = 0, config: EngineConfig | None = None, seed: int = 0
+        self,
+        base: Base,
+        slots: int = 0,
+        config: EngineConfig | None = None,
+        lora: LoraConfig | None = None,
+        seed: int = 0,
     ) -> None:
         self.base, self.config = base, config or EngineConfig()
+        self.lora = lora or LoraConfig()
         self.population = (
-            Population(base, slots, self.config.rank, self.config.alpha, self.config.targets, seed)
+            Population(base, slots, self.lora.rank, self.lora.alpha, self.lora.targets, seed)
             if slots
             else None
         )
@@ -81,7 +87,10 @@ class TorchEngine:
         return 0 if self.population is None else self.population.parameters_each
 
     def generate(
-        self, rows: Sequence[Row], sampling: Sampling, ended: Ended = lambda found: None
+        self,
+        rows: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish = lambda found: None,
     ) -> list[Completion]:
         """One completion for each row, in order. Now and then `ended` is told which rows have come
         to their end."""
@@ -90,31 +99,31 @@ class TorchEngine:
         self._check_slots(row.slot for row in rows)
         self._check_fits(rows)
         config = self.config
-        with _memory("engine.rows_in_flight or engine.prefill_tokens"), torch.inference_mode():
+        with _memory("engine.max_num_seqs or engine.max_prefill_tokens"), torch.inference_mode():
             generator = Generator(
                 self.forward,
                 self.decoders,
                 rows,
                 sampling,
-                config.rows_in_flight,
-                config.steps_between_looks,
-                config.prefill_tokens,
+                config.max_num_seqs,
+                config.decode_steps_per_sync,
+                config.max_prefill_tokens,
             )
-            completions, self.generated = generator.run(ended)
+            completions, self.generated = generator.run(on_finish)
         return completions
 
-    def train(self, rows: Sequence[TrainRow], settings: TrainSettings) -> TrainStats:
+    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
         """Optimizer steps for every slot that has rows."""
         if self.optimizer is None:
             raise ConfigError("this engine has no members to train: make it with slots")
         self._check_slots(row.slot for row in rows)
-        with _memory("engine.train_tokens, or set engine.gradient_checkpointing"):
+        with _memory("engine.max_tokens_per_microbatch, or set engine.gradient_checkpointing"):
             return train(
                 self.forward,
                 self.optimizer,
                 rows,
                 settings,
-                self.config.train_tokens,
+                self.config.max_tokens_per_microbatch,
                 self.config.share_prompts,
             )
 
@@ -188,16 +197,16 @@ class TorchEngine:
             if not 0 <= slot < top:
                 raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
 
-    def _check_fits(self, rows: Sequence[Row]) -> None:
+    def _check_fits(self, rows: Sequence[SampleRequest]) -> None:
         """Refuse what cannot fit, before it is tried. What is done never depends on it."""
         if self.base.device.type != "cuda":
             return
         length = lane_length(rows, self.base.device)
-        lanes = min(self.config.rows_in_flight, len(rows))
+        lanes = min(self.config.max_num_seqs, len(rows))
         needed = lanes * length * bytes_a_token(self.forward.config, self.base.dtype.itemsize)
         total = torch.cuda.mem_get_info(self.base.device)[1]
         if needed > 0.9 * total:
             raise ConfigError(
                 f"{lanes} rows of up to {length} tokens need {needed / 1e9:.0f} GB for keys and values; the GPU has {total / 1e9:.0f} GB. "
-                "Lower engine.rows_in_flight or the longest completion."
+                "Lower engine.max_num_seqs or the longest completion."
             )

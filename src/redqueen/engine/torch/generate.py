@@ -1,4 +1,4 @@
-"""Sampling from many members at once: lanes that rows enter and leave, one token for every lane in
+"""SamplingParams from many members at once: lanes that rows enter and leave, one token for every lane in
 each step.
 
 Every slot has lanes, on a GPU by how many rows it has, and a row waits until its slot has a free
@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from redqueen.engine.protocol import Completion, Ended, Row, Sampling
+from redqueen.engine.protocol import Completion, OnFinish, SampleRequest, SamplingParams
 from redqueen.engine.torch.blocks import block_size, deal, emptiest, evenly, handed_over, packed
 from redqueen.engine.torch.cache import Prompts
 from redqueen.engine.torch.decode import Decoder, Decoders, ends
@@ -59,7 +59,7 @@ class Harvest:
 @dataclass(frozen=True, slots=True)
 class GenerateStats:
     tokens: int
-    """Written."""
+    """TextCompletion."""
     prompt_tokens: int
     """Of all rows; what was computed of them is less."""
     shared_frac: float
@@ -76,14 +76,14 @@ class Generator:
         self,
         forward: Forward,
         decoders: Decoders,
-        rows: Sequence[Row],
-        sampling: Sampling,
+        rows: Sequence[SampleRequest],
+        sampling: SamplingParams,
         lanes: int,
         chunk: int,
-        prefill_tokens: int,
+        max_prefill_tokens: int,
     ) -> None:
         self.forward, self.decoders, self.rows, self.sampling = forward, decoders, rows, sampling
-        self.chunk, self.prefill_tokens = chunk, prefill_tokens
+        self.chunk, self.max_prefill_tokens = chunk, max_prefill_tokens
         self.device = forward.base.device
         self.waiting = queues(rows)
         self.slots = list(self.waiting)
@@ -118,7 +118,7 @@ class Generator:
         """The position of the lane that has come furthest, or an upper bound of it."""
         self._deal_out()
 
-    def run(self, ended: Ended) -> tuple[list[Completion], GenerateStats]:
+    def run(self, ended: OnFinish) -> tuple[list[Completion], GenerateStats]:
         started = time.monotonic()
         harvest: Harvest | None = None
         while any(self.waiting.values()) or self._free() < len(self.lane_slots):
@@ -257,7 +257,7 @@ class Generator:
             count = 1
             while (
                 count < len(ordered)
-                and (count + 1) * len(ordered[count][0].prompt) <= self.prefill_tokens
+                and (count + 1) * len(ordered[count][0].prompt) <= self.max_prefill_tokens
             ):
                 count += 1
             yield sorted(ordered[:count], key=lambda item: item[0].slot)
@@ -303,7 +303,7 @@ class Generator:
     def _enter(
         self,
         lanes: Tensor,
-        rows: Sequence[Row],
+        rows: Sequence[SampleRequest],
         sizes: NDArray[np.int64],
         logits: Tensor,
         prompts: Prompts,
@@ -462,7 +462,7 @@ def _places(slots: list[int], wanted: list[int]) -> list[int]:
     return [free[slot].popleft() for slot in wanted]
 
 
-def lane_length(rows: Sequence[Row], device: torch.device) -> int:
+def lane_length(rows: Sequence[SampleRequest], device: torch.device) -> int:
     """Places of a lane: room for the longest row, rounded up."""
     step = _LENGTH_GPU if device.type == "cuda" else _WINDOW
     return -(-max(len(row.prompt) + row.max_tokens for row in rows) // step) * step

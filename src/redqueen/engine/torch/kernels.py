@@ -1,7 +1,7 @@
 """What a GPU does in sampling, in kernels of our own: attention to a lane's own keys, norms, and
 turning queries and keys.
 
-Written out in torch these are most of a step for a small model: attention that looks at every place
+TextCompletion out in torch these are most of a step for a small model: attention that looks at every place
 of every lane and masks what is not seen, and ten small kernels for each norm and each turn. They
 are used without gradients; attention, for one token a lane. All else is torch's.
 """

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from redqueen.engine.protocol import MemberStats, TrainRow, TrainSettings, TrainStats
+from redqueen.engine.protocol import MemberStats, TrainSample, TrainSettings, TrainStats
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Routing, put
@@ -36,9 +36,9 @@ class Sheaf:
     prompt: tuple[int, ...]
     size: int
     """Tokens of all of it."""
-    rows: list[TrainRow] = field(default_factory=list)
+    rows: list[TrainSample] = field(default_factory=list)
 
-    def add(self, row: TrainRow) -> None:
+    def add(self, row: TrainSample) -> None:
         self.rows.append(row)
         self.size += len(row.completion)
 
@@ -70,7 +70,7 @@ class Batch:
 def train(
     forward: Forward,
     optimizer: PopulationAdamW,
-    rows: Sequence[TrainRow],
+    rows: Sequence[TrainSample],
     settings: TrainSettings,
     tokens_in_flight: int,
     share: bool,
@@ -132,7 +132,7 @@ class _Sums:
     def add(self, name: str, members: Tensor, values: Tensor) -> None:
         self.values[name].index_add_(0, members, values.detach().float())
 
-    def members(self, rows: Sequence[TrainRow]) -> dict[int, MemberStats]:
+    def members(self, rows: Sequence[TrainSample]) -> dict[int, MemberStats]:
         values = {name: sums.tolist() for name, sums in self.values.items()}
         gap_max, norms = self.gap_max.tolist(), self.norms.tolist()
         counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
@@ -236,7 +236,7 @@ def _divergence(forward: Forward, batch: Batch, logprobs: Tensor) -> Tensor:
 # batches
 
 
-def _dealt(rows: Sequence[TrainRow], parts: int) -> Iterator[list[TrainRow]]:
+def _dealt(rows: Sequence[TrainSample], parts: int) -> Iterator[list[TrainSample]]:
     """The rows of each slot, dealt out in turn."""
     for part in range(parts):
         by_slot: dict[int, int] = defaultdict(int)
@@ -250,7 +250,7 @@ def _dealt(rows: Sequence[TrainRow], parts: int) -> Iterator[list[TrainRow]]:
 
 
 def _batches(
-    rows: Sequence[TrainRow], tokens_in_flight: int, share: bool, device: torch.device
+    rows: Sequence[TrainSample], tokens_in_flight: int, share: bool, device: torch.device
 ) -> Iterator[Batch]:
     """Sequences of about one length together, whoever's they are, and at most so many tokens at a
     time, or one sequence that is longer."""
@@ -263,7 +263,7 @@ def _batches(
         sequences = sequences[room:]
 
 
-def _sequences(rows: Sequence[TrainRow], most: int, share: bool) -> list[Sheaf]:
+def _sequences(rows: Sequence[TrainSample], most: int, share: bool) -> list[Sheaf]:
     found: list[Sheaf] = []
     open_: dict[tuple[int, tuple[int, ...]], Sheaf] = {}
     for row in rows:
@@ -344,7 +344,7 @@ def _mask(segment: Tensor) -> Tensor:
     return (causal & same)[:, None]
 
 
-def _advantages(row: TrainRow) -> Sequence[float]:
+def _advantages(row: TrainSample) -> Sequence[float]:
     if isinstance(row.advantage, tuple):
         assert len(row.advantage) == len(row.completion)
         return row.advantage

@@ -4,7 +4,7 @@ it in the batch."""
 import torch
 from torch import Tensor, nn
 
-from redqueen.engine.protocol import Sampling
+from redqueen.engine.protocol import SamplingParams
 
 _GOLDEN, _MIX1, _MIX2 = (
     -7046029254386353131,
@@ -30,7 +30,7 @@ def _shifted(x: Tensor, bits: int) -> Tensor:
 
 
 def draw(
-    logits: Tensor, sampling: Sampling, temperatures: Tensor, seeds: Tensor, draws: Tensor
+    logits: Tensor, sampling: SamplingParams, temperatures: Tensor, seeds: Tensor, draws: Tensor
 ) -> tuple[Tensor, Tensor]:
     """A token for each row of logits, and its log-probability; each row at its own temperature."""
     logits = logits.float()

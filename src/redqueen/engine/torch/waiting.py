@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from redqueen.engine.protocol import Row
+from redqueen.engine.protocol import SampleRequest
 from redqueen.engine.torch.cache import Prompts
 from redqueen.errors import ConfigError
 
@@ -42,7 +42,7 @@ Entering = tuple[Group, list[int], list[int]]
 """A group, rows of it, and a lane for each of them."""
 
 
-def queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:
+def queues(rows: Sequence[SampleRequest]) -> dict[int, deque[Group]]:
     """Groups of rows by slot, short prompts first: those that go through the model together are of
     about one length."""
     groups: dict[tuple[int, tuple[int, ...]], Group] = {}
@@ -51,7 +51,7 @@ def queues(rows: Sequence[Row]) -> dict[int, deque[Group]]:
             raise ConfigError("a row needs a prompt of one token or more, and room for one token")
         if row.temperature is not None and row.temperature <= 0:
             raise ConfigError(
-                "a row's own temperature is above zero: greedy is a whole call, by its Sampling"
+                "a row's own temperature is above zero: greedy is a whole call, by its SamplingParams"
             )
         groups.setdefault((row.slot, row.prompt), Group(row.slot, row.prompt, [])).rows.append(
             number

@@ -101,7 +101,7 @@ def difficulty_rating(
 
 
 def _answers(side: Side) -> dict[str, tuple[int, int]]:
-    query = "SELECT problem, count(*) AS n, sum(verdict = 'right') AS right FROM attempts WHERE world = :world GROUP BY problem"
+    query = "SELECT problem, count(*) AS n, sum(verdict = 'correct') AS right FROM attempts WHERE world = :world GROUP BY problem"
     return {row["problem"]: (row["n"], row["right"]) for row in side.rows(query)}
 
 

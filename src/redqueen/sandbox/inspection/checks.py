@@ -8,16 +8,8 @@ they miss meets the sandbox.
 import ast
 from collections.abc import Iterable
 
+from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.sandbox.inspection.complexity import bound_name
-
-ALLOWED_MODULES: frozenset[str] = frozenset(
-    """
-    abc array bisect calendar cmath collections copy dataclasses decimal enum fractions functools heapq itertools json math numbers
-    operator re statistics string textwrap types typing unicodedata
-    """.split()
-)
-"""Modules a proposed program may import: they compute, and reach neither files, clocks, chance nor
-the interpreter's inside."""
 
 FORBIDDEN_NAMES = frozenset(
     "__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split()

@@ -1,7 +1,7 @@
 """One round of evolution: a plan, made from ratings alone, and the children, made from weights
 alone.
 
-`plan` is pure and needs no torch; `apply` makes one child. Writing it into a slot and the records
+`plan` is pure and needs no torch; `apply` makes one child. Rollout it into a slot and the records
 into the ledger is the loop's work.
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING
 
-from redqueen.stages.evolve.config import EvolveConfig
+from redqueen.config.stages import EvolveConfig
 from redqueen.stages.evolve.cross import CROSSOVERS, OutsideCrossover
 from redqueen.stages.evolve.lineage import Birth, Death
 from redqueen.stages.evolve.mutate import MUTATIONS

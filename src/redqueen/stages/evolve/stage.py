@@ -4,7 +4,7 @@ the operators are `evolve/`'s."""
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from redqueen.core.state import Turn, birth_row
+from redqueen.core.state import StepState, birth_row
 from redqueen.core.world import member_id
 from redqueen.engine.protocol import Engine
 from redqueen.records import Member, Rating
@@ -19,7 +19,7 @@ _MOST_FURTHER = 5
 """Times that a child is mutated further, at most."""
 
 
-def evolve(turn: Turn, engine: Engine) -> None:
+def evolve(turn: StepState, engine: Engine) -> None:
     """The weakest of each role are replaced by children of the fittest. All children are made
     before one of them takes a place. Where nobody is rated nobody is weakest, and all stay."""
     world, config = turn.world, turn.world.config
@@ -83,7 +83,7 @@ def evolve(turn: Turn, engine: Engine) -> None:
     turn.metrics["evolve/replaced"] = len(planned)
 
 
-def _apart(child: Member, weights: "Adapter", turn: Turn, engine: Engine) -> int:
+def _apart(child: Member, weights: "Adapter", turn: StepState, engine: Engine) -> int:
     """A child too near to another member of its role is mutated further, a few times at most: how
     often is returned."""
     world, config = turn.world, turn.world.config.evolve

@@ -4,9 +4,9 @@ fewer, its members play again."""
 from collections.abc import Callable, Sequence
 from random import Random
 
+from redqueen.config.stages import MatchConfig, RatingConfig
 from redqueen.records import Member, Pairing
-from redqueen.stages.match.config import MatchConfig
-from redqueen.stages.rate.ratings import RatingConfig, chance
+from redqueen.stages.rate.ratings import chance
 
 Scheme = Callable[
     [Sequence[Member], Sequence[Member], int, Random, RatingConfig], list[tuple[Member, Member]]

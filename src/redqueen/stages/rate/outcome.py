@@ -8,8 +8,8 @@ student: impossible problems win no game that earns their teacher nothing.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from redqueen.config.stages import MatchConfig
 from redqueen.records import Pairing, Rating
-from redqueen.stages.match.config import MatchConfig
 from redqueen.stages.rate.ratings import rate
 
 

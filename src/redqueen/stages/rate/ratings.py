@@ -2,24 +2,8 @@
 
 import math
 
-from pydantic import Field
-
-from redqueen.config.section import Section
+from redqueen.config.stages import RatingConfig
 from redqueen.records import Rating
-
-
-class RatingConfig(Section):
-    mu: float = 25.0
-    """Skill that a new member is given."""
-    sigma: float = Field(default=25.0 / 3, gt=0)
-    """How uncertain that is."""
-    beta: float = Field(default=25.0 / 6, gt=0)
-    """How much of a game is chance: so much more skill wins about 76 % of the games."""
-    tau: float = Field(default=25.0 / 300, ge=0)
-    """How much skill drifts between two games: members learn, so no rating is ever certain."""
-
-    def newborn(self) -> Rating:
-        return Rating(self.mu, self.sigma)
 
 
 def chance(first: Rating, second: Rating, config: RatingConfig) -> float:

@@ -9,37 +9,12 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-from pydantic import Field
-
-from redqueen.config.section import Section
-from redqueen.records import Writing
+from redqueen.config.stages import UpdateConfig
+from redqueen.records import Rollout
 
 _FLOOR = 0.1
 """Least deviation to divide by: where rewards hardly differ, their differences are noise."""
-
-
-class UpdateConfig(Section):
-    estimator: Literal["reinforce_pp", "trr_pp", "grpo", "rloo"] = "reinforce_pp"
-    """How advantages come from rewards: reinforce_pp (less the prompt's mean, whitened over the
-    member's batch), trr_pp (whitened for each role and task kind), grpo (whitened within each
-    prompt), rloo (less the mean of the prompt's others)."""
-    learning_rate: float = Field(default=3e-4, gt=0)
-    """Of every member, unless it has its own."""
-    teacher_learning_rate: float | None = Field(default=None, gt=0)
-    """Of teachers, where it is to differ."""
-    weight_decay: float = Field(default=0.0, ge=0)
-    grad_clip: float = Field(default=1.0, gt=0)
-    """Largest norm of one member's gradient."""
-    clip_low: float | None = Field(default=None, gt=0)
-    """PPO's clipping from below; only matters with more than one optimizer step."""
-    clip_high: float | None = Field(default=None, gt=0)
-    """PPO's clipping from above."""
-    kl: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the base."""
-    optimizer_steps: int = Field(default=1, ge=1)
-    """Optimizer steps that the rows of one step are dealt out to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +26,7 @@ class Sample:
     """Samples of one group came from one prompt."""
     sort: tuple[str, str]
     """Role and task kind."""
-    writing: Writing
+    rollout: Rollout
     reward: float
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks.code import programs as code
-from redqueen.tasks.code.few_shot import WORKED
+from redqueen.tasks.code.few_shot import FEW_SHOT
 from redqueen.tasks.kind import Block, Request, RunRules, take
 
 _SOLVE = """\
@@ -28,7 +28,7 @@ class CodeO(code.ProgramAndInput):
             (),
             given,
             self.answer_blocks,
-            WORKED[self.name, "student"],
+            FEW_SHOT[self.name, "student"],
         )
 
     def read_answer(self, blocks: Sequence[Block]) -> str:

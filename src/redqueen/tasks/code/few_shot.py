@@ -1,14 +1,14 @@
-"""Worked examples of the three code kinds: for each kind and role one whole request and one whole
+"""FewShot examples of the three code kinds: for each kind and role one whole request and one whole
 reply.
 
-Small models follow a pattern better than its description. The chat pack shows an example as an
+Small models follow a pattern better than its description. The chat prompt_format shows an example as an
 earlier turn, with a problem of its own: shown beside the real problem, a model of half a billion
 parameters wrote the example's reasoning down again as its answer.
 """
 
-from redqueen.tasks.kind import Worked
+from redqueen.tasks.kind import FewShot
 
-_POSED = Worked(
+_POSED = FewShot(
     "To turn a text around is a single step. I want several: letters that are counted, one that is passed over, and a choice at the end that "
     "depends on all of the counts.",
     (
@@ -41,10 +41,10 @@ _LISTS = (
     "[5, 4, 3, 2, 1]",
 )
 
-WORKED = {
+FEW_SHOT = {
     ("code_o", "teacher"): _POSED,
     ("code_i", "teacher"): _POSED,
-    ("code_f", "teacher"): Worked(
+    ("code_f", "teacher"): FewShot(
         "The function doubles positive numbers and drops the others. Lists with both sorts show it, and so do short ones and an empty one.",
         (("message", "Some numbers stay, and those grow."), *(("input", text) for text in _LISTS)),
         (
@@ -56,7 +56,7 @@ WORKED = {
             ("output", "[6]"),
         ),
     ),
-    ("code_o", "student"): Worked(
+    ("code_o", "student"): FewShot(
         "total is 0.\nword is 'ab': total is 0 + 2 = 2.\nword is 'stop': total is 2 + 4 = 6, and the loop ends.\nSo f returns '6'.",
         (("output", "'6'"),),
         (
@@ -68,12 +68,12 @@ WORKED = {
             ("input", "['ab', 'stop', 'c']"),
         ),
     ),
-    ("code_i", "student"): Worked(
+    ("code_i", "student"): FewShot(
         "n * 3 + 1 has to be 13, so n * 3 is 12, and n is 4.\nCheck: f(4) is 4 * 3 + 1 = 13.",
         (("input", "4"),),
         (("program", "def f(n):\n    return n * 3 + 1\n"), ("output", "13")),
     ),
-    ("code_f", "student"): Worked(
+    ("code_f", "student"): FewShot(
         "4 - 1 is 3 and 9 - 2 is 7: the largest less the smallest. An empty list gives 0.",
         (
             (

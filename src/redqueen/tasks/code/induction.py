@@ -7,7 +7,7 @@ from redqueen.errors import ConfigError
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks.code import programs as code
-from redqueen.tasks.code.few_shot import WORKED
+from redqueen.tasks.code.few_shot import FEW_SHOT
 from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
 
 _INPUTS = 10
@@ -50,7 +50,7 @@ class CodeF:
             (),
             given,
             self.proposal_blocks,
-            WORKED[self.name, "teacher"],
+            FEW_SHOT[self.name, "teacher"],
         )
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
@@ -77,7 +77,7 @@ class CodeF:
             (),
             (("message", problem.message), *pairs),
             self.answer_blocks,
-            WORKED[self.name, "student"],
+            FEW_SHOT[self.name, "student"],
         )
 
     def read_answer(self, blocks: Sequence[Block]) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from redqueen.records import Problem
 from redqueen.sandbox import Job
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
-from redqueen.tasks.code.few_shot import WORKED
+from redqueen.tasks.code.few_shot import FEW_SHOT
 from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
 
 
@@ -84,7 +84,7 @@ class ProgramAndInput:
             examples,
             (),
             self.proposal_blocks,
-            WORKED[self.name, "teacher"],
+            FEW_SHOT[self.name, "teacher"],
         )
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:

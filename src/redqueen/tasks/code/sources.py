@@ -11,9 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
-from redqueen.config.section import Section
+from redqueen.config.stages import FixedConfig
 from redqueen.errors import ConfigError, DataError
 from redqueen.jsonl import read_jsonl
 from redqueen.rng import stream
@@ -23,16 +21,6 @@ Drafts = list[tuple[str, Draft]]
 """Kinds and drafts."""
 Source = Callable[[int, int, str, int], Drafts]
 """From a seed, a step, a student and a number: so many drafts."""
-
-
-class FixedConfig(Section):
-    source: str = "pawn"
-    """Where problems come from when there are no teachers: `pawn` (random programs) or a JSONL file
-    of problems."""
-    problems: int = Field(default=24, ge=1)
-    """Problems for each student in a step."""
-    tiers: tuple[int, int] = (3, 6)
-    """Lowest and highest tier, for `pawn`."""
 
 
 def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:

@@ -22,7 +22,7 @@ class Prompt:
     """Earlier turns of the chat: what was asked, and what was replied."""
 
 
-class PromptPack(Protocol):
+class PromptFormat(Protocol):
     @property
     def name(self) -> str: ...
 
@@ -36,16 +36,16 @@ class PromptPack(Protocol):
 _THOUGHTS = re.compile(r"</think>|^>>think$", re.MULTILINE)
 
 
-def has_thought(text: str) -> bool:
-    """Whether a model wrote down a thought before its answer, in either pack."""
+def has_reasoning(text: str) -> bool:
+    """Whether a model wrote down a thought before its answer, in either prompt_format."""
     return _THOUGHTS.search(text) is not None
 
 
-def load_pack(name: str) -> PromptPack:
-    from redqueen.tasks.prompts.chat import ChatPack
-    from redqueen.tasks.prompts.compact import CompactPack
+def load_prompt_format(name: str) -> PromptFormat:
+    from redqueen.tasks.prompts.chat import ChatFormat
+    from redqueen.tasks.prompts.compact import CompactFormat
 
-    packs: dict[str, PromptPack] = {"chat": ChatPack(), "compact": CompactPack()}
+    packs: dict[str, PromptFormat] = {"chat": ChatFormat(), "compact": CompactFormat()}
     if name not in packs:
-        raise ConfigError(unknown("prompt pack", name, packs))
+        raise ConfigError(unknown("prompt prompt_format", name, packs))
     return packs[name]

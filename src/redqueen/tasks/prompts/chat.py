@@ -1,4 +1,4 @@
-"""The chat pack: instructions in words, reasoning in <think>, the answer in <answer> as fenced
+"""The chat prompt_format: instructions in words, reasoning in <think>, the answer in <answer> as fenced
 blocks."""
 
 import re
@@ -13,7 +13,7 @@ _LABELS = {"python": "program", "py": "program", "python3": "program"}
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 
 
-class ChatPack:
+class ChatFormat:
     name = "chat"
 
     def render(self, request: Request) -> Prompt:

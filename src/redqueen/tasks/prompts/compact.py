@@ -1,4 +1,4 @@
-"""The compact pack, for tiny models: no words, only marked blocks. A mark is a line that no Python
+"""The compact prompt_format, for tiny models: no words, only marked blocks. A mark is a line that no Python
 program starts with.
 
 >>student code_o          >>teacher code_o
@@ -22,7 +22,7 @@ _MARK = ">>"
 _END = ">>end"
 
 
-class CompactPack:
+class CompactFormat:
     name = "compact"
 
     def render(self, request: Request) -> Prompt:

@@ -1,4 +1,4 @@
-"""How lanes are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers
+"""How workers are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers
 of them."""
 
 from collections import Counter
@@ -10,9 +10,9 @@ from redqueen.engine.torch.population import Population, Routing
 from redqueen.models.base import Base
 
 
-def lanes_of(rows: dict[int, int], lanes: int) -> dict[int, int]:
-    size = block_size(len(rows), lanes)
-    return {slot: size * count for slot, count in Counter(deal(rows, lanes, size)).items()}
+def lanes_of(rows: dict[int, int], workers: int) -> dict[int, int]:
+    size = block_size(len(rows), workers)
+    return {slot: size * count for slot, count in Counter(deal(rows, workers, size)).items()}
 
 
 def test_slots_with_about_as_many_rows_have_as_many_lanes() -> None:
@@ -21,9 +21,9 @@ def test_slots_with_about_as_many_rows_have_as_many_lanes() -> None:
 
 
 def test_a_slot_with_more_rows_has_more_lanes() -> None:
-    lanes = lanes_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
-    assert sum(lanes.values()) == 4096
-    assert {lanes[slot] for slot in range(1, 91)} <= {40, 48} and 3.5 * 40 < lanes[0] < 4.5 * 48
+    workers = lanes_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
+    assert sum(workers.values()) == 4096
+    assert {workers[slot] for slot in range(1, 91)} <= {40, 48} and 3.5 * 40 < workers[0] < 4.5 * 48
     assert lanes_of({0: 1, 1: 1000}, 64) == {
         0: 8,
         1: 56,
@@ -43,7 +43,7 @@ def test_an_idle_slot_gives_the_blocks_with_the_fewest_rows_as_many_as_the_rest_
     assert emptiest([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [
         2,
         0,
-    ]  # sixteen lanes are free, and the three rows go to the five
+    ]  # sixteen workers are free, and the three rows go to the five
     assert emptiest([0, 0, 0, 1], [7, 7, 7, 0], 8, [0]) == []
     assert emptiest([0, 1, 1], [8, 0, 8], 8, [0, 1]) == [1]
 

@@ -1,9 +1,9 @@
-"""The scribe: texts by their asks, each given once as soon as it is there, and a prompt that is too
+"""The sampler: texts by their asks, each given once as soon as it is there, and a prompt that is too
 long costs one text, not the run."""
 
 from typing import TYPE_CHECKING
 
-from redqueen.engine.text_sampler import Ask, ModelScribe, Written
+from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
 from redqueen.tasks.prompts import Prompt
 
 if TYPE_CHECKING:
@@ -12,21 +12,23 @@ if TYPE_CHECKING:
 SHORT = ">>student code_o\n>>program\ndef f(a):\n    return a + {number}\n>>input\n3\n>>answer\n"
 
 
-def ask(text: str, seed: int = 0, max_tokens: int = 12) -> Ask:
-    return Ask(0, Prompt(text, None, (">>end",)), max_tokens, seed)
+def ask(text: str, seed: int = 0, max_tokens: int = 12) -> TextRequest:
+    return TextRequest(0, Prompt(text, None, (">>end",)), max_tokens, seed)
 
 
-def written(pawn: "Base", asks: list[Ask]) -> tuple[list[Written], dict[int, Written]]:
+def written(
+    pawn: "Base", asks: list[TextRequest]
+) -> tuple[list[TextCompletion], dict[int, TextCompletion]]:
     from redqueen.engine.torch.engine import TorchEngine
 
-    scribe, received = ModelScribe(TorchEngine(pawn), pawn), dict[int, Written]()
+    sampler, received = EngineTextSampler(TorchEngine(pawn), pawn), dict[int, TextCompletion]()
 
     def receive(some: object) -> None:
         for number, one in some:  # type: ignore[attr-defined]
             assert number not in received
             received[number] = one
 
-    found = scribe.write(asks, 1.0, receive)
+    found = sampler.write(asks, 1.0, receive)
     return found, received
 
 
@@ -35,10 +37,10 @@ def test_texts_are_in_the_order_of_the_asks_and_each_is_given_once(pawn: "Base")
     found, received = written(pawn, asks)
     assert received == dict(enumerate(found))
     for one, asked in zip(found, asks, strict=True):
-        assert one.writing.prompt == tuple(pawn.encode(asked.prompt))
-        assert 0 < len(one.writing.tokens) == len(one.writing.logprobs) <= asked.max_tokens
-        assert one.text == pawn.decode(list(one.writing.tokens))
-        assert one.writing.ended == "stop" or len(one.writing.tokens) == asked.max_tokens
+        assert one.rollout.prompt == tuple(pawn.encode(asked.prompt))
+        assert 0 < len(one.rollout.tokens) == len(one.rollout.logprobs) <= asked.max_tokens
+        assert one.text == pawn.decode(list(one.rollout.tokens))
+        assert one.rollout.finish_reason == "stop" or len(one.rollout.tokens) == asked.max_tokens
     assert written(pawn, asks[2:4])[0] == found[2:4]  # whatever is written beside them
 
 
@@ -53,9 +55,9 @@ def test_a_prompt_without_room_for_a_token_gives_an_empty_text_and_the_others_th
     )
     assert (
         found[1].text,
-        found[1].writing.tokens,
-        found[1].writing.ended,
-        found[1].writing.logprob,
+        found[1].rollout.tokens,
+        found[1].rollout.finish_reason,
+        found[1].rollout.logprob,
     ) == ("", (), "length", 0.0)
     assert found[0].text and found[2].text and len(received) == 3
 
@@ -67,7 +69,7 @@ def test_a_text_ends_where_the_context_does(pawn: "Base") -> None:
         text = ">>input\n3\n" + text
     room = context - len(pawn.encode(Prompt(text)))
     (one,), _ = written(pawn, [ask(text, max_tokens=4 * room)])
-    assert 0 < len(one.writing.tokens) <= room
+    assert 0 < len(one.rollout.tokens) <= room
 
 
 def test_a_stop_text_ends_a_reply_however_it_is_written(pawn: "Base") -> None:
@@ -75,10 +77,10 @@ def test_a_stop_text_ends_a_reply_however_it_is_written(pawn: "Base") -> None:
     tokens, texts = pawn.stops(["\n", ">>end"])
     assert texts == ("\n",) and len(tokens) == 2  # no other token has the end in it
     prompt = Prompt(SHORT.format(number=4).removesuffix(">>answer\n") + ">>think\n", None, ("\n",))
-    found, _ = written(pawn, [Ask(0, prompt, 40, seed) for seed in range(12)])
+    found, _ = written(pawn, [TextRequest(0, prompt, 40, seed) for seed in range(12)])
     assert all(
-        one.text.count("\n") == (one.writing.ended == "stop")
+        one.text.count("\n") == (one.rollout.finish_reason == "stop")
         and one.text.find("\n") in (-1, len(one.text) - 1)
         for one in found
     )
-    assert any(one.writing.ended == "stop" for one in found)
+    assert any(one.rollout.finish_reason == "stop" for one in found)

@@ -11,7 +11,7 @@ Wall = Literal["namespaces", "landlock"]
 
 
 class SandboxConfig(Section):
-    lanes: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0)
     """Programs in work at a time; 0 means one for each core this process may use."""
     unsafe: bool = False
     """Run without the walls that this machine cannot build. Hostile programs may then harm it;
@@ -19,8 +19,8 @@ class SandboxConfig(Section):
     without: tuple[Wall, ...] = ()
     """Walls to leave down although they could be built: namespaces, landlock. For tests."""
 
-    def lane_count(self) -> int:
-        return self.lanes or len(
+    def worker_count(self) -> int:
+        return self.workers or len(
             os.sched_getaffinity(0)
             if hasattr(os, "sched_getaffinity")
             else range(os.cpu_count() or 1)

@@ -1,0 +1,165 @@
+"""Open tables: every choice is a name in a table, or the import path of something of your own.
+
+    MUTATIONS = Registry("mutation", {"gaussian": Entry(gaussian, Gaussian), ...})
+
+    evolve.mutations = ["gaussian", { type = "gaussian", scale = 0.2 }, "my_package.ops:my_mutation"]
+
+A row is the thing itself, an `Entry` where it has settings, or an import path where importing it is
+heavy. What comes by import path may carry its settings class as an attribute `settings`; without
+one, a free table `settings = {...}` is passed on as it is.
+"""
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+
+from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+
+from redqueen.config.section import Section
+from redqueen.errors import ConfigError, unknown
+
+T = TypeVar("T")
+
+
+class Choice(Section):
+    """A row of an open table, with its settings."""
+
+    type: str
+    """A name of the table, or an import path of your own: `package.module:name`."""
+
+    def table(self) -> dict[str, Any]:
+        """Its settings, without the name."""
+        return self.model_dump(exclude={"type"})
+
+
+class CustomChoice(Choice):
+    """Something of your own by import path, with whatever settings it takes."""
+
+    settings: dict[str, Any] = Field(default_factory=dict)
+    """Passed on as they are."""
+
+
+class Entry(NamedTuple):
+    """A row with settings of its own."""
+
+    value: Any
+    settings: type[Choice]
+
+
+class Registry(Mapping[str, T], Generic[T]):
+    """One table of choices. `registry[name]` takes a name or an import path."""
+
+    def __init__(
+        self, what: str, rows: Mapping[str, Any], custom: type[Choice] = CustomChoice
+    ) -> None:
+        self.what, self._rows, self._custom = what, dict(rows), custom
+
+    def __getitem__(self, name: str) -> T:
+        row = self._row(name)
+        value: T = row.value if isinstance(row, Entry) else row
+        return value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def settings(self, name: str) -> type[Choice]:
+        """The settings class of a row."""
+        row = self._row(name)
+        if isinstance(row, Entry):
+            return row.settings
+        own = getattr(row, "settings", None)
+        if isinstance(own, type) and issubclass(own, Choice):
+            return own
+        return self._custom if ":" in name else Choice
+
+    def choose(self, value: Any) -> Choice:
+        """The choice that a setting stands for: a name, a table with `type`, or a choice."""
+        if isinstance(value, Choice):
+            self._row(value.type)
+            return value
+        table = {"type": value} if isinstance(value, str) else value
+        if not isinstance(table, Mapping) or not isinstance(table.get("type"), str):
+            raise ConfigError(
+                f"a {self.what} is a name, or a table with `type` and its settings; got {value!r}"
+            )
+        settings = self.settings(table["type"])
+        try:
+            return settings.model_validate(dict(table))
+        except ValidationError as error:
+            raise ConfigError(
+                "; ".join(self._explain(table["type"], settings, item) for item in error.errors())
+            ) from error
+
+    def _row(self, name: str) -> Any:
+        if name not in self._rows:
+            if ":" not in name:
+                raise ConfigError(
+                    unknown(self.what, name, self._rows)
+                    + " One of your own is given by import path, `package.module:name`."
+                )
+            return import_path(self.what, name)
+        row = self._rows[name]
+        return import_path(self.what, row) if isinstance(row, str) else row
+
+    def _explain(self, name: str, settings: type[Choice], item: Any) -> str:
+        where = ".".join(map(str, item["loc"]))
+        if item["type"] == "extra_forbidden":
+            return unknown(f"setting of the {self.what} '{name}'", where, settings.model_fields)
+        return f"{name}.{where}: {item['msg']}; got {item['input']!r}"
+
+
+def import_path(what: str, path: str) -> Any:
+    """What `package.module:name` stands for."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ConfigError(f"the {what} '{path}' cannot be imported: {error}") from error
+
+
+TABLES = {
+    "archive policy": "redqueen.core.archive:POLICIES",
+    "crossover": "redqueen.stages.evolve.cross:CROSSOVERS",
+    "engine": "redqueen.engine.protocol:ENGINES",
+    "estimator": "redqueen.stages.update.advantages:ESTIMATORS",
+    "fitness": "redqueen.stages.evolve.select:FITNESS",
+    "loss": "redqueen.stages.update.losses:LOSSES",
+    "match scheme": "redqueen.stages.match.schemes:SCHEMES",
+    "merge": "redqueen.stages.evolve.merge:MERGES",
+    "mutation": "redqueen.stages.evolve.mutate:MUTATIONS",
+    "prompt format": "redqueen.tasks.prompts:PROMPT_FORMATS",
+    "rating outcome": "redqueen.stages.rate.outcome:OUTCOMES",
+    "sandbox": "redqueen.sandbox.protocol:SANDBOXES",
+    "selection": "redqueen.stages.evolve.select:SELECTIONS",
+    "student reward": "redqueen.stages.reward.student:STUDENT_REWARDS",
+    "suite": "redqueen.evaluate.suites:SUITES",
+    "task kind": "redqueen.tasks:KINDS",
+    "teacher reward": "redqueen.stages.reward.teacher:TEACHER_REWARDS",
+    "tracker": "redqueen.report.trackers:TRACKERS",
+}
+"""Every open table and where it is. Settings name tables from here, so that the schema can be read
+without importing what the tables hold."""
+
+
+def table(what: str) -> Registry[Any]:
+    """An open table by what it holds."""
+    found: Registry[Any] = import_path("table", TABLES[what])
+    return found
+
+
+def one_of(what: str) -> Any:
+    """The type of a setting that chooses from a table."""
+
+    def choose(value: Any) -> Choice:
+        try:
+            return table(what).choose(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+
+    return Annotated[SerializeAsAny[Choice], BeforeValidator(choose)]

@@ -1,0 +1,244 @@
+"""Settings of the stages of a step."""
+
+from typing import Literal
+
+from pydantic import Field, field_serializer, model_validator
+
+from redqueen.config.modules import ALLOWED_MODULES
+from redqueen.config.section import Section
+from redqueen.records import Rating
+from redqueen.stages.evolve.cross import CrossoverSettings
+from redqueen.stages.evolve.cross.dare import Dare
+from redqueen.stages.evolve.cross.extrapolate import Extrapolate
+from redqueen.stages.evolve.cross.layerwise import Layerwise
+from redqueen.stages.evolve.cross.svd_subspace import SvdSubspace
+from redqueen.stages.evolve.mutate import MutationSettings
+from redqueen.stages.evolve.mutate.component_mask import ComponentMask
+from redqueen.stages.evolve.mutate.gaussian import Gaussian
+from redqueen.stages.evolve.mutate.layer_gaussian import LayerGaussian
+from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
+from redqueen.stages.evolve.select import SelectionSettings, Truncation
+
+
+class RatingConfig(Section):
+    mu: float = 25.0
+    """Skill that a new member is given."""
+    sigma: float = Field(default=25.0 / 3, gt=0)
+    """How uncertain that is."""
+    beta: float = Field(default=25.0 / 6, gt=0)
+    """How much of a game is chance: so much more skill wins about 76 % of the games."""
+    tau: float = Field(default=25.0 / 300, ge=0)
+    """How much skill drifts between two games: members learn, so no rating is ever certain."""
+
+    def newborn(self) -> Rating:
+        return Rating(self.mu, self.sigma)
+
+
+class MatchConfig(Section):
+    scheme: Literal["pfsp", "uniform", "round_robin", "self_play"] = "pfsp"
+    """Who plays whom. pfsp: near-balanced pairings are likelier. self_play: every member solves its
+    own problems, unrated (Absolute Zero)."""
+    outcome: Literal["all_proposals", "paper", "threshold", "per_problem"] = "all_proposals"
+    """What wins a game. all_proposals: the student's score over all proposals (an invalid, repeated
+    or unsolved one counts as solved), against the expected one. paper: the solve rate of the valid
+    problems, against the expected one. threshold: the score of all_proposals, against a fixed one.
+    per_problem: every proposal is a game of its own, against the threshold."""
+    threshold: float = Field(default=0.5, gt=0, lt=1)
+    """The score from which on the student wins, for threshold and per_problem."""
+    rating: RatingConfig = RatingConfig()
+
+
+class ProposeConfig(Section):
+    prompts: int = Field(default=2, ge=1)
+    """Different prompts for each teacher and task kind in a step."""
+    samples: int = Field(default=4, ge=1)
+    """Proposals drawn from each prompt. With one alone there is nothing to compare it with, and all
+    of a kind are compared instead."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Sampling temperature of teachers."""
+    max_tokens: int = Field(default=1024, ge=1)
+    """Most tokens of a proposal."""
+    max_prompt_chars: int = Field(default=16_000, gt=0)
+    """Longest question to a teacher; references are left out until it fits, so that one long
+    problem cannot stop a run. What the chat prompt_format puts before it, a system text and a worked
+    example, is not counted."""
+
+
+class VerifyConfig(Section):
+    cpu_s: float = Field(default=1.0, gt=0, le=3600)
+    """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that
+    what is accepted stays gradable."""
+    memory_mb: int = Field(default=256, ge=16)
+    """Memory a program may take beyond the interpreter's own, in MiB."""
+    max_program_chars: int = Field(default=4000, gt=0)
+    """Longest program."""
+    max_input_chars: int = Field(default=1000, gt=0)
+    """Longest input of one call."""
+    max_output_chars: int = Field(default=1000, gt=0)
+    """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
+    allowed_modules: frozenset[str] = ALLOWED_MODULES
+    """Modules a program may import: a cheap filter, not a wall. Others than these defaults may not
+    exist in the sandbox."""
+
+    @field_serializer("allowed_modules", when_used="json")
+    def _in_order(self, modules: frozenset[str]) -> list[str]:
+        """A set has another order in every process; what is written down has one."""
+        return sorted(modules)
+
+
+class SolveConfig(Section):
+    attempts: int = Field(default=8, ge=2)
+    """Answers drawn for each problem; their share of right ones is the problem's solve rate."""
+    temperature: float = Field(default=1.0, gt=0)
+    """Sampling temperature. Never zero: greedy attempts are all alike, and the solve rate could
+    only be 0 or 1."""
+    max_tokens: int = Field(default=2048, ge=1)
+    """Most tokens of an answer, thought included."""
+
+
+class RewardConfig(Section):
+    variant: Literal["paper", "azr"] = "paper"
+    """What an unsolved and a trivial problem earn: 0 and 0 (paper), or -0.5 and -0.5 (Absolute
+    Zero)."""
+    invalid: float = -1.0
+    """A proposal that is no problem."""
+    duplicate: float = -0.5
+    """A problem that was posed before."""
+    unsolved: float | None = None
+    """A problem that no attempt solves; by default what the variant says."""
+    trivial: float | None = None
+    """A problem that every attempt solves; by default what the variant says."""
+    correct: float = 1.0
+    """A correct answer."""
+    wrong: float = -0.5
+    """An answer in the right form that is wrong."""
+    malformed: float = -1.0
+    """An answer that cannot be read."""
+    novelty: float = Field(default=0.0, ge=0)
+    """Added to what a problem between trivial and unsolved earns, where its program behaves like
+    none before it in this world."""
+
+
+class UpdateConfig(Section):
+    estimator: Literal["reinforce_pp", "trr_pp", "grpo", "rloo"] = "reinforce_pp"
+    """How advantages come from rewards: reinforce_pp (less the prompt's mean, whitened over the
+    member's batch), trr_pp (whitened for each role and task kind), grpo (whitened within each
+    prompt), rloo (less the mean of the prompt's others)."""
+    learning_rate: float = Field(default=3e-4, gt=0)
+    """Of every member, unless it has its own."""
+    teacher_learning_rate: float | None = Field(default=None, gt=0)
+    """Of teachers, where it is to differ."""
+    weight_decay: float = Field(default=0.0, ge=0)
+    grad_clip: float = Field(default=1.0, gt=0)
+    """Largest norm of one member's gradient."""
+    clip_low: float | None = Field(default=None, gt=0)
+    """PPO's clipping from below; only matters with more than one optimizer step."""
+    clip_high: float | None = Field(default=None, gt=0)
+    """PPO's clipping from above."""
+    kl: float = Field(default=0.0, ge=0)
+    """Weight of the divergence from the base."""
+    optimizer_steps: int = Field(default=1, ge=1)
+    """Optimizer steps that the rows of one step are dealt out to."""
+
+
+class ArchiveConfig(Section):
+    cap: int = Field(default=2000, ge=1)
+    """Most problems that are kept; the oldest leave first."""
+    seeds: str = "examples"
+    """What it begins with: `examples` (a few small worked ones), `pawn` (random programs, as Pawn
+    knows them), or a JSONL file of problems."""
+    seed_count: int = Field(default=64, ge=1)
+    """How many random programs, for `pawn`."""
+    seed_tiers: tuple[int, int] = (1, 3)
+    """Lowest and highest tier of these."""
+    rarity: float = Field(default=0.0, ge=0)
+    """How strongly problems of rare structure are preferred when teachers are shown some: each
+    counts as one over the archive's problems in its structural cell, to this power. 0: all alike;
+    1: every cell as likely as every other."""
+
+
+class FixedConfig(Section):
+    source: str = "pawn"
+    """Where problems come from when there are no teachers: `pawn` (random programs) or a JSONL file
+    of problems."""
+    problems: int = Field(default=24, ge=1)
+    """Problems for each student in a step."""
+    tiers: tuple[int, int] = (3, 6)
+    """Lowest and highest tier, for `pawn`."""
+
+
+class ChildConfig(Section):
+    rating: Literal["inherit", "reset"] = "inherit"
+    """`inherit`: the parent's mu and sigma, or the mean of both parents'. `reset`: as at the
+    beginning, a trap: with sigma as wide as that, the newborn has the lowest bound and is the next
+    to die."""
+    reset_mu: float = 25.0
+    """Where ratings begin, for `reset`."""
+    reset_sigma: float = Field(default=25 / 3, gt=0)
+    """How uncertain ratings begin, for `reset`."""
+    reset_optimizer: bool = True
+    """Start with clean optimizer state; otherwise the child goes on with that of the member it
+    replaces."""
+
+
+class PerturbConfig(Section):
+    """Members' own learning rates and temperatures: inherited from one parent and changed, as in
+    population-based training (arXiv 1711.09846)."""
+
+    learning_rate_factor: float = Field(default=1.0, ge=1)
+    """A child's learning rate is its parent's, multiplied or divided by this; 1 leaves it."""
+    temperature_factor: float = Field(default=1.0, ge=1)
+    """The same for the sampling temperature."""
+    temperature_low: float = Field(default=0.5, gt=0)
+    """Temperatures do not fall below this."""
+    temperature_high: float = Field(default=1.5, gt=0)
+    """Nor rise above this."""
+
+
+class HallOfFameConfig(Section):
+    size: int = Field(default=0, ge=0)
+    """Past members, as they were, that matching may draw opponents from, for each role; 0: none."""
+    every: int = Field(default=10, ge=1)
+    """Steps between two snapshots."""
+    share: float = Field(default=0.25, gt=0, le=1)
+    """Chance that one side of a pairing is a past member instead."""
+
+
+class EvolveConfig(Section):
+    every: int = Field(default=10, ge=0)
+    """Steps between two replacements; 0: no evolution. Nobody is replaced where nobody is rated:
+    with fixed problems, and in self-play."""
+    share: float = Field(default=0.25, ge=0, le=1)
+    """Share of each role's members that are replaced, rounded down; the last one never is."""
+    selection: SelectionSettings = Truncation()
+    """Who dies and who breeds."""
+    crossover_share: float = Field(default=0.5, ge=0, le=1)
+    """Chance that a child is a crossover of two and not a mutation of one."""
+    mutations: tuple[MutationSettings, ...] = (
+        SvdJitter(),
+        LayerGaussian(),
+        ComponentMask(),
+        Gaussian(),
+    )
+    """The mutations in the mix: names, or tables with `type`, `weight` and the operator's settings."""
+    crossovers: tuple[CrossoverSettings, ...] = (Dare(), Layerwise(), SvdSubspace(), Extrapolate())
+    """The crossovers in the mix."""
+    least_distance: float = Field(default=0.0, ge=0)
+    """A child nearer than this to another member of its role, as products B A, is mutated further
+    until it is not, a few times at most; 0: never. The metric population/least_distance says how
+    near members are."""
+    child: ChildConfig = ChildConfig()
+    perturb: PerturbConfig = PerturbConfig()
+    hall_of_fame: HallOfFameConfig = HallOfFameConfig()
+
+    @model_validator(mode="after")
+    def _operators(self) -> "EvolveConfig":
+        if self.crossover_share < 1 and not self.mutations:
+            raise ValueError("mutations are empty: name some, or set crossover_share = 1")
+        if self.crossover_share > 0 and not self.crossovers:
+            raise ValueError("crossovers are empty: name some, or set crossover_share = 0")
+        return self
+
+    def due(self, steps_done: int) -> bool:
+        """Whether members are replaced after so many steps."""
+        return self.every > 0 and steps_done > 0 and steps_done % self.every == 0
