@@ -515,8 +515,8 @@ def test_the_page_about_operators_has_a_row_for_each() -> None:
 def test_the_bench_times_every_operator(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from redqueen.cli.bench.engine import SHAPES
-    from redqueen.cli.bench_evolve import run
+    from redqueen.cli.bench.evolve import evolve
+    from redqueen.cli.bench.workload import SHAPES
 
     tiny = {
         "hidden_size": 32,
@@ -526,7 +526,7 @@ def test_the_bench_times_every_operator(
         "num_key_value_heads": 2,
     }
     monkeypatch.setitem(SHAPES, "0.5b", tiny)
-    run("0.5b", 4, "cpu", 1, as_json=True)
+    evolve("0.5b", 4, "cpu", 1, as_json=True)
     result = json.loads(capsys.readouterr().out)
     assert (
         set(result["seconds"]) == set(OPERATORS)
@@ -534,7 +534,7 @@ def test_the_bench_times_every_operator(
         and result["seconds_from_cpu"] is None
     )
     assert result["parameters"] == 2 * 4 * (2 * (32 + 32) + 2 * (32 + 16) + 3 * (32 + 48))
-    run("0.5b", 4, "cpu", 1, as_json=False)
+    evolve("0.5b", 4, "cpu", 1, as_json=False)
     assert "svd_subspace" in capsys.readouterr().out
 
 

@@ -100,11 +100,9 @@ def test_reading_on_asks_for_a_pawn_and_for_new_documents(
 ) -> None:
     save(trained[0], TINY, tmp_path)
     with pytest.raises(ConfigError, match="no Pawn in"):
-        train_command(
-            tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path / "nowhere")), 1, force=False
-        )
+        train_command(tmp_path / "out", start=str(tmp_path / "nowhere"))
     with pytest.raises(ConfigError, match="give another one, such as --seed 2"):
-        train_command(tmp_path / "out", "cpu", replace(TINY, start=str(tmp_path)), 1, force=False)
+        train_command(tmp_path / "out", start=str(tmp_path), seed=TINY.seed)
 
 
 def test_the_folder_is_an_ordinary_one(

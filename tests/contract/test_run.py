@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from redqueen.cli.report import run as write_report
+from redqueen.cli.report import report
 from redqueen.core.run import Degenerate, Run, run_folder
 from redqueen.core.world import new_world
 from redqueen.engine.protocol import TrainSample, TrainSettings, TrainStats
@@ -379,7 +379,7 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
             run.tools.sampler = ScriptedSampler(scripts)
             play(run, until)
     assert digest(tmp_path / "b") == digest(tmp_path / "a")
-    write_report([tmp_path / "a"], None, False)
+    report([tmp_path / "a"])
 
 
 def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_from_them(

@@ -35,6 +35,20 @@ def test_help_names_every_command() -> None:
     assert redqueen("--version").stdout.count(".") == 2
 
 
+def test_an_option_that_was_renamed_says_its_new_name() -> None:
+    for words, new in (
+        (("bench", "engine", "--rows-in-flight", "8"), "--max-num-seqs"),
+        (("eval", "pawn", "--pack=chat"), "--prompt-format"),
+    ):
+        done = redqueen(*words)
+        assert (done.returncode, f"is called {new} now" in done.stderr) == (2, True)
+
+
+def test_a_command_that_does_not_exist_names_the_nearest_one() -> None:
+    done = redqueen("reprot")
+    assert (done.returncode, "Did you mean 'report'?" in done.stderr) == (2, True)
+
+
 def test_sandbox_run_writes_one_outcome_a_line_in_order(tmp_path: Path) -> None:
     cases = write_lines(
         tmp_path / "cases.jsonl",
@@ -139,12 +153,12 @@ def test_verify_names_an_unknown_kind_and_a_wrong_setting(tmp_path: Path) -> Non
     assert (done.returncode, "Did you mean 'memory_mb'" in done.stderr) == (2, True)
 
 
-def test_verify_reads_the_compact_pack(tmp_path: Path) -> None:
+def test_verify_reads_the_compact_format(tmp_path: Path) -> None:
     text = ">>program\ndef f(a):\n    return a + 1\n>>input\n4\n>>end"
     done = redqueen(
         "verify",
         write_lines(tmp_path / "p.jsonl", {"kind": "code_i", "text": text}),
-        "--prompt_format",
+        "--prompt-format",
         "compact",
         "--json",
     )

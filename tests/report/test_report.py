@@ -213,10 +213,10 @@ def test_worlds_of_a_study_are_sides_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
-    from redqueen.cli.report import run
+    from redqueen.cli.report import report
 
     with pytest.raises(ConfigError, match="no run in"):
-        run([tmp_path], None, False)
+        report([tmp_path])
 
 
 def test_templates_leave_names_numbers_and_texts_aside() -> None:
@@ -369,11 +369,11 @@ def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
 def test_pictures_without_a_browser_are_refused_before_any_work(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from redqueen.cli import report
+    from redqueen.cli.report import report
 
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ConfigError, match="apt install chromium"):
-        report.run([run], tmp_path / "report.html", True)
+        report([run], tmp_path / "report.html", png=True)
     assert not (tmp_path / "report.html").exists()
 
 

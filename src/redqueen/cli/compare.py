@@ -2,23 +2,42 @@
 
 import contextlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
+from redqueen.cli.options import Json
 from redqueen.cli.report import check, write
 from redqueen.errors import ConfigError
 from redqueen.ledger.store import reader
 from redqueen.report.arms import replicas
-from redqueen.report.compare import MATCHES, as_markdown, compare
+from redqueen.report.compare import MATCHES, as_markdown
+from redqueen.report.compare import compare as compare_arms
 from redqueen.report.escape import plain
 from redqueen.report.page import COMPARISON, page
 from redqueen.report.run_view import Side, sides
 
 
-def run(named: Sequence[str], out: Path | None, as_json: bool) -> None:
-    wanted = [_split(one) for one in named]
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN...",
+            help="Folders of runs; NAME=FOLDER says which arm it is. "
+            "Runs that differ in their seed alone are one arm.",
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for compare.md, compare.html and compare.json.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Set arms or runs side by side: means and intervals over seeds, paired tests, what each spent,
+    and both ways to match that.
+    """
+    wanted = [_split(one) for one in runs]
     check([folder for _, folder in wanted])
     with contextlib.ExitStack() as stack:
         labelled: list[tuple[str | None, Side]] = []
@@ -31,7 +50,7 @@ def run(named: Sequence[str], out: Path | None, as_json: bool) -> None:
         for _, side in labelled:
             if side.last < 1:
                 raise ConfigError(f"{side.folder} has no step yet: there is nothing to compare")
-        found = compare(replicas(labelled))
+        found = compare_arms(replicas(labelled))
     console = Console(highlight=False)
     console.print(
         plain(json.dumps(found) if as_json else as_markdown(found)), soft_wrap=True, markup=False

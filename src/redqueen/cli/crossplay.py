@@ -3,20 +3,34 @@ ledger."""
 
 import json
 import math
-from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.console import note
-from redqueen.evaluate.crossplay import Crossplay, crossplay
+from redqueen.cli.options import Json, MovedBase, RunFolder
+from redqueen.evaluate.crossplay import Crossplay
+from redqueen.evaluate.crossplay import crossplay as play_crossplay
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import Ledger
 
 
-def run(folder: Path, each: int, device: str | None, base: str | None, as_json: bool) -> None:
+def crossplay(
+    folder: RunFolder,
+    each: Annotated[int, typer.Option(min=1, help="Most problems of one time.")] = 100,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda or cuda:1; by default the run's.")
+    ] = None,
+    base: MovedBase = None,
+    as_json: Json = False,
+) -> None:
+    """Students of one time on problems of another: do later ones solve what earlier teachers posed,
+    or does the race go in circles? The run needs snapshots: ledger.snapshot_every.
+    """
     with RunLock(folder), Ledger.open(folder) as ledger:
-        found = crossplay(folder, each, device, base, note)
+        found = play_crossplay(folder, each, device, base, note)
         for world in found:
             ledger.add("evals", world.rows)
     if as_json:

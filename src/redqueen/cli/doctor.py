@@ -9,10 +9,12 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen import __version__
+from redqueen.cli.options import Json
 from redqueen.errors import DataError, SandboxError
 
 BENCHMARKS = (
@@ -21,6 +23,13 @@ BENCHMARKS = (
     "livecodebench_v1_public.jsonl", "math500.jsonl", "mbpp.jsonl", "mbpp_plus.jsonl.gz", "minerva_math.jsonl", "olympiadbench.jsonl.gz",
 )  # fmt: skip
 EXTRAS = ("peft", "gguf", "datasets", "vllm", "ray")
+
+
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine can do: Python, torch, GPU, sandbox walls, data, optional extras."""
+    report = examine()
+    show(report, as_json)
+    raise typer.Exit(0 if report.ready else 1)
 
 
 @dataclass(frozen=True, slots=True)

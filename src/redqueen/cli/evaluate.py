@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.benchmarks.maths.judge import MathsJudge
 from redqueen.benchmarks.suite import Judges
 from redqueen.benchmarks.suites import BENCHMARKS, expand
+from redqueen.cli import gold
 from redqueen.cli.benchmarks import (
     BenchmarkOptions,
     Finished,
@@ -28,6 +30,7 @@ from redqueen.cli.benchmarks import (
     tier_table,
 )
 from redqueen.cli.console import note, notes, progress, warn_if_unsafe
+from redqueen.cli.options import Device, Json, SandboxMode
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import ConfigError
 from redqueen.evaluate.attempts import Attempted, Setting
@@ -51,6 +54,115 @@ PROPOSALS = "proposals"
 SUITES = (*HELD_OUT, PROPOSALS)
 """Pawn's own; the others are benchmarks."""
 _PROPOSALS_EACH = 400
+
+
+def evaluate(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter "
+            "folder, the folder of a run (all members at once), a member of it (RUN/S2), or `gold`."
+        ),
+    ],
+    suite: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="heldout, heldout-quick, proposals, a benchmark (humaneval+, gsm8k, ...), "
+            "or code, math, all; may be repeated."
+        ),
+    ] = None,
+    member: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Of a run: only this member, or `students`, or `teachers`; may be repeated."
+        ),
+    ] = None,
+    world: Annotated[
+        int | None, typer.Option(min=0, help="Of a run with several worlds: only this one.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder of benchmark files; by default REDQUEEN_DATA, else the hub."),
+    ] = None,
+    samples: Annotated[
+        int, typer.Option(min=1, help="Replies to each item; more than one gives pass@k.")
+    ] = 1,
+    temperature: Annotated[
+        float | None,
+        typer.Option(min=0, help="By default 0 (greedy), or 0.8 with several samples."),
+    ] = None,
+    prompt_format: Annotated[
+        str | None,
+        typer.Option(
+            help="Prompt format of Pawn's suites: chat or compact. "
+            "By default what the base understands."
+        ),
+    ] = None,
+    style: Annotated[
+        Literal["chat", "base"] | None,
+        typer.Option(help="Prompts of benchmarks; by default chat where there is a template."),
+    ] = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="The base of an adapter or a run, where its own config does not lead to it."
+        ),
+    ] = None,
+    device: Device = "auto",
+    dtype: Annotated[
+        Literal["auto", "float32", "bfloat16", "float16"],
+        typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32."),
+    ] = "auto",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Only so many items: of a benchmark the first, else spread over the suite."
+        ),
+    ] = None,
+    max_tokens: Annotated[
+        int | None,
+        typer.Option(min=1, help="Room for one answer; by default what the suite needs."),
+    ] = None,
+    sandbox: SandboxMode = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the JSON here, and every attempt beside it: "
+            "a second call goes on from these."
+        ),
+    ] = None,
+    wrong: Annotated[
+        bool,
+        typer.Option("--wrong", help="With `gold`: answers that are known to be wrong instead."),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Score a base, an adapter, or the members of a run on suites, with confidence intervals. What
+    is measured of a run goes into its ledger.
+
+    `eval gold` grades the benchmarks' own answers: they must all be correct.
+    """
+    unsafe = sandbox == "unsafe"
+    if target == "gold":
+        graded = gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out)
+        raise typer.Exit(0 if graded else 1)
+    journal = out.with_suffix(".attempts.jsonl") if out else None
+    benchmarks = BenchmarkOptions(data, samples, temperature, limit, max_tokens, style, journal)
+    options = EvalOptions(
+        prompt_format,
+        device,
+        dtype,
+        limit,
+        max_tokens,
+        unsafe,
+        as_json,
+        base,
+        out,
+        tuple(member or ()),
+        world,
+        benchmarks,
+    )
+    run(target, suite or ["heldout"], options)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,12 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import typer
 from rich.console import Console
 
+from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.cli.report import check
 from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.store import reader
@@ -16,6 +18,43 @@ from redqueen.report.export.model_cards import data_card, model_card
 from redqueen.report.export.problems import Format, export_problems
 from redqueen.report.run_view import Side, sides
 from redqueen.report.scores import suites
+
+
+def export(
+    folder: RunFolder,
+    out: Annotated[Path, typer.Option(help="Folder to write to; it must not hold anything.")],
+    member: Annotated[
+        str | None, typer.Option(help="A living member, such as S2 or T1.30, as a PEFT folder.")
+    ] = None,
+    soup: Annotated[
+        bool,
+        typer.Option(
+            "--soup", help="The average of all students, in their rank, as a PEFT folder."
+        ),
+    ] = False,
+    merged: Annotated[
+        bool,
+        typer.Option(
+            "--merged", help="With --member or --soup: full weights instead of an adapter."
+        ),
+    ] = False,
+    problems: Annotated[
+        bool,
+        typer.Option(
+            "--problems", help="The curriculum with verified answers and difficulty, as a data set."
+        ),
+    ] = False,
+    world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
+    form: Annotated[
+        Literal["jsonl", "parquet"],
+        typer.Option("--format", help="Of the problems; parquet needs the extra of that name."),
+    ] = "jsonl",
+    base: MovedBase = None,
+) -> None:
+    """Take a member, the students' average, or the problems out of a run, for other tools to
+    use.
+    """
+    run(folder, out, Wanted(member, soup, merged, problems, world, form, base))
 
 
 @dataclass(frozen=True, slots=True)

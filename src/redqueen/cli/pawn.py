@@ -2,23 +2,37 @@
 suites."""
 
 import json
+import os
 import sys
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+import typer
 
 from redqueen.cli.console import note, notes, progress
+from redqueen.cli.lazy import new_app
+from redqueen.cli.options import Device, Json
 from redqueen.errors import ConfigError, DataError
 from redqueen.pawn.programs import Program, draw_program
 from redqueen.rng import stream
 
-if TYPE_CHECKING:
-    from redqueen.pawn.pretrain import Pretraining
+app = new_app(no_args_is_help=True)
 
 
-def sample(tier: int, seed: int, count: int, as_json: bool) -> None:
-    """Programs with inputs, outputs and a trace. The same seed prints the same bytes."""
+@app.callback()
+def pawn() -> None:
+    """The base model that ships with the package: train it, sample what it learns from."""
+
+
+@app.command()
+def sample(
+    tier: Annotated[int, typer.Option(min=1, max=10, help="Difficulty.")] = 3,
+    seed: Annotated[int, typer.Option(help="The same seed prints the same programs.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="How many.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Print random programs with inputs and outputs, as Pawn is trained on."""
     draw = stream(seed, "pawn", "sample", tier)
     for number in range(count):
         program = draw_program(draw, tier)
@@ -48,7 +62,12 @@ def _readable(program: Program, number: int) -> str:
     )
 
 
-def build(out: Path, each: int) -> None:
+@app.command()
+def suites(
+    out: Annotated[Path, typer.Option(help="Folder to write to.")],
+    each: Annotated[int, typer.Option(min=1, help="Problems of each kind and tier.")] = 100,
+) -> None:
+    """Build the held-out suites anew, as they were frozen."""
     from redqueen.pawn.heldout import build_suites
     from redqueen.sandbox.pool import SandboxPool
 
@@ -57,18 +76,57 @@ def build(out: Path, each: int) -> None:
     notes.print(f"suites written to {out}")
 
 
-def train(out: Path, device: str, settings: "Pretraining", workers: int, force: bool) -> None:
+@app.command()
+def train(
+    out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
+    device: Device = "auto",
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 900_000_000,
+    hidden: Annotated[
+        int, typer.Option(min=32, help="Width of the model, a multiple of 32.")
+    ] = 256,
+    layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
+    thought_share: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought."),
+    ] = 0.4,
+    learning_rate: Annotated[
+        float,
+        typer.Option(min=0, help="Highest learning rate; a tenth of it is enough to read on."),
+    ] = 2.5e-3,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="Read on from this model, of its size: a folder, or pawn. Give another --seed.",
+        ),
+    ] = "",
+    seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that make documents; 0: one for each core.")
+    ] = 0,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a model that is in the folder.")
+    ] = False,
+) -> None:
+    """Pre-train Pawn: minutes on a GPU, a day on a CPU."""
     if (out / "config.json").exists() and not force:
         raise DataError(
             f"there is a model in {out} already: choose another folder, or replace it with --force"
         )
     from redqueen.models.base import pick_device
     from redqueen.pawn.heldout import excluded_keys
-    from redqueen.pawn.pretrain import pretrain, save
+    from redqueen.pawn.pretrain import Pretraining, pretrain, save
 
-    if settings.start:
-        settings = _on_from(settings)
-    where, tokens = pick_device(device), settings.tokens
+    settings = Pretraining(
+        seed=seed,
+        start=_start_folder(start, seed) if start else "",
+        hidden=hidden,
+        layers=layers,
+        tokens=tokens,
+        thought_share=thought_share,
+        learning_rate=learning_rate,
+    )
+    where = pick_device(device)
     with progress() as bar:
         task = bar.add_task("documents", total=tokens)
         last = 0
@@ -84,7 +142,9 @@ def train(out: Path, device: str, settings: "Pretraining", workers: int, force: 
                     f"{100 * done // tokens} % of {tokens / 1e6:.0f}M tokens, loss {loss:.4f}"
                 )
 
-        trained = pretrain(settings, excluded_keys(), str(where), workers, report)
+        trained = pretrain(
+            settings, excluded_keys(), str(where), workers or os.cpu_count() or 1, report
+        )
     save(trained, settings, out)
     notes.print(
         f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
@@ -93,19 +153,19 @@ def train(out: Path, device: str, settings: "Pretraining", workers: int, force: 
     notes.print(f"its scores: redqueen eval {out} --suite heldout")
 
 
-def _on_from(settings: "Pretraining") -> "Pretraining":
-    """Read on from a model that is there, with documents that it has not read."""
+def _start_folder(start: str, seed: int) -> str:
+    """Where the model to read on from is; it must not have read the documents of this seed."""
     from redqueen.models.base import PAWN
 
-    folder = PAWN if settings.start == "pawn" else Path(settings.start).expanduser()
+    folder = PAWN if start == "pawn" else Path(start).expanduser()
     try:
         read = json.loads((folder / "pretraining.json").read_text())["settings"]["seed"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
-            f"--from {settings.start}: there is no Pawn in {folder} (a folder that `redqueen pawn train` wrote, or pawn)"
+            f"--from {start}: there is no Pawn in {folder} (a folder that `redqueen pawn train` wrote, or pawn)"
         ) from error
-    if read == settings.seed:
+    if read == seed:
         raise ConfigError(
-            f"--from {settings.start}: it has read the documents of seed {read} already; give another one, such as --seed {read + 1}"
+            f"--from {start}: it has read the documents of seed {read} already; give another one, such as --seed {read + 1}"
         )
-    return replace(settings, start=str(folder))
+    return str(folder)

@@ -3,10 +3,13 @@ terminal."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
+from redqueen.cli.options import RunFolders
 from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import FILE
 from redqueen.report.chromium import NAMES, find_chromium
@@ -17,18 +20,47 @@ from redqueen.report.page import page, title_of
 _MARKS = {"fact": "  ", "good": "[green]✓[/] ", "warning": "[yellow]![/] "}
 
 
-def show(folder: Path, key: str) -> None:
+def report(
+    folders: RunFolders,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File to write; by default report.html in the run's folder, "
+            "or here for several runs."
+        ),
+    ] = None,
+    png: Annotated[
+        bool, typer.Option("--png", help="Also write every figure as a picture, beside the report.")
+    ] = False,
+    problem: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KEY",
+            help="Only print the problem whose key begins like this, with all attempts.",
+        ),
+    ] = None,
+) -> None:
+    """Make report.html from a run's ledger: what happened, what looks suspicious, figures, and
+    problems to look at one by one.
+    """
+    check(folders)
+    if problem is not None:
+        _show(folders[0], problem)
+    else:
+        write_report(folders, out, png)
+
+
+def _show(folder: Path, key: str) -> None:
     """One problem on the terminal."""
     from redqueen.report.show import show_problem
 
-    check([folder])
     Console(highlight=False).print(
         show_problem(folder, key), markup=False, soft_wrap=True, emoji=False
     )
 
 
-def run(folders: Sequence[Path], out: Path | None, png: bool) -> None:
-    check(folders)
+def write_report(folders: Sequence[Path], out: Path | None = None, png: bool = False) -> None:
+    """Write the page, and print what it says first."""
     if png and find_chromium() is None:
         raise ConfigError(
             f"--png needs a Chromium to draw with; none of {', '.join(NAMES)} is in the path (Debian, Ubuntu: apt install chromium)"

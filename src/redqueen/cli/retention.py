@@ -2,35 +2,47 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.console import progress
+from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.retention import CONTROLS, Retained, retention
+from redqueen.evaluate.retention import CONTROLS, Retained
+from redqueen.evaluate.retention import retention as measure_retention
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
 
 
-def run(
-    folder: Path,
-    operators: list[str],
-    seeds: int,
-    updates: int,
-    problems: int,
-    base: str | None,
-    as_json: bool,
+def retention(
+    folder: RunFolder,
+    operators: Annotated[
+        list[str] | None, typer.Option("--operator", help="Only this operator; may be repeated.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 3,
+    updates: Annotated[
+        int, typer.Option(min=3, help="Updates in which a child has to be back.")
+    ] = 20,
+    problems: Annotated[
+        int, typer.Option(min=1, help="Fixed problems for everybody in an update.")
+    ] = 16,
+    base: MovedBase = None,
+    as_json: Json = False,
 ) -> None:
+    """Which operators make children that return to their parents' level, beside a copy and a plain
+    mean. The parents are the run's two best students.
+    """
     known = [*MUTATIONS, *CROSSOVERS]
-    for name in operators:
+    for name in operators or []:
         if name not in known:
             raise ConfigError(unknown("operator", name, known))
     chosen = [*CONTROLS, *(name for name in operators or known if name not in CONTROLS)]
     with progress() as bar:
         task = bar.add_task("updates", total=updates)
-        found = retention(
+        found = measure_retention(
             folder,
             chosen,
             seeds,

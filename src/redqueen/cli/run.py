@@ -1,18 +1,25 @@
 """`redqueen run`, `redqueen study` and `redqueen resume`: the arms race, with its progress and its
 final table."""
 
+import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from threading import Thread
+from typing import Annotated
+
+import typer
 
 from redqueen.cli.console import note, notes
 from redqueen.cli.final import show_final
 from redqueen.cli.measure import measure, measure_if_due
+from redqueen.cli.options import MovedBase, RunFolder, Settings
 from redqueen.cli.progress import StepProgress
-from redqueen.cli.report import run as write_report
+from redqueen.cli.report import write_report
+from redqueen.config.schema import RECIPES, find_recipe, load_config
+from redqueen.config.study import load_study
 from redqueen.core.build import Arm, assemble, reassemble
 from redqueen.core.run import Degenerate, Run, run_folder
 from redqueen.core.state import StepState
@@ -26,19 +33,64 @@ DEGENERATE, INTERRUPTED = 3, 130
 a step."""
 
 
-def start(arms: Sequence[Arm], name: str, out: Path | None, root: Path) -> None:
-    """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
-    if out is not None:
-        refuse_what_is_there(out)
-    check_trackers(arms[0][1].trackers)
-    with ExitStack() as stack:
-        run = assemble(stack, arms, lambda: out or run_folder(root, name))
-        run.begin()
-        _go(run, run.ledger.folder)
+_RECIPES = ", ".join(
+    sorted(path.stem for path in RECIPES.glob("*.toml") if not path.stem.startswith("study-"))
+)
+_RUNS = Path("runs")
+Out = Annotated[
+    Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")
+]
 
 
-def resume(folder: Path, steps: int | None, base: str | None) -> None:
-    """Go on with a run, from its newest checkpoint; with `steps`, further than it was to go."""
+def run(
+    recipe: Annotated[
+        str, typer.Argument(help=f"A TOML file, or a recipe by name: {_RECIPES}.")
+    ] = "pawn-cpu",
+    out: Out = None,
+    base: Annotated[
+        str | None,
+        typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub."),
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Play the arms race: teachers invent problems, students solve them, both learn. Without
+    arguments: on a laptop, in minutes.
+
+    `redqueen config` prints every setting there is. Ctrl-C ends after the step, a second one at
+    once; `redqueen resume` goes on.
+    """
+    extra = [
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in (("base", base), ("device", device))
+        if value is not None
+    ]
+    path = find_recipe(recipe)
+    _start([("run", load_config(path, [*extra, *(settings or [])]))], path.stem, out)
+
+
+def study(
+    file: Annotated[
+        str, typer.Argument(help="A study by name, or a TOML file: arms, seeds, common settings.")
+    ] = "study-pawn",
+    out: Out = None,
+    settings: Settings = None,
+) -> None:
+    """Play several sets of rules, with several seeds each, as worlds of one run on one base."""
+    path = find_recipe(file)
+    _start(load_study(path, settings or []), path.stem, out)
+
+
+def resume(
+    folder: RunFolder,
+    steps: Annotated[
+        int | None, typer.Option(min=1, help="Go on to this step, further than the run was to go.")
+    ] = None,
+    base: MovedBase = None,
+) -> None:
+    """Go on with a run that was stopped or killed, from its newest checkpoint."""
     if not (folder / "run.sqlite").exists():
         raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
     with ExitStack() as stack:
@@ -47,6 +99,17 @@ def resume(folder: Path, steps: int | None, base: str | None) -> None:
         run.restore()
         note(f"going on after step {run.step} of {run.config.steps}")
         _go(run, folder)
+
+
+def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
+    """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
+    if out is not None:
+        refuse_what_is_there(out)
+    check_trackers(arms[0][1].trackers)
+    with ExitStack() as stack:
+        run = assemble(stack, arms, lambda: out or run_folder(_RUNS, name))
+        run.begin()
+        _go(run, run.ledger.folder)
 
 
 def _go(run: Run, folder: Path) -> None:
@@ -82,7 +145,7 @@ def _go(run: Run, folder: Path) -> None:
     verdicts = measure(run, with_base=True) if run.config.evaluate.suite else {}
     show_final(run, folder, verdicts, steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
-        write_report([folder], None, False)
+        write_report([folder])
     if ended:
         raise SystemExit(DEGENERATE)
 

@@ -3,15 +3,22 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from redqueen.cli.options import Json
 from redqueen.ledger.runs import RunSummary, list_runs
 
 
-def show(root: Path, as_json: bool) -> None:
+def runs(
+    root: Annotated[Path, typer.Argument(help="Folder that holds runs.")] = Path("runs"),
+    as_json: Json = False,
+) -> None:
+    """List the runs there are."""
     found = list_runs(root)
     if as_json:
         print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in found]))

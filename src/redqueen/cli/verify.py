@@ -5,33 +5,57 @@ import json
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 
 from redqueen.cli.console import warn_if_unsafe
+from redqueen.cli.options import ConfigFile, Json, SandboxMode, Settings
 from redqueen.config.schema import Config, load_config
 from redqueen.errors import DataError, unknown
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.verify import verify
+from redqueen.stages.verify import verify as verify_proposals
 
 
-def run(
-    path: Path, out: Path | None, config_file: Path | None, settings: list[str], as_json: bool
+def verify(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="Proposals, one JSON object a line: `kind`, `text` as a model wrote it, "
+            "for code_f also `program`."
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write one JSON object a line here: the problem or the rejection."),
+    ] = None,
+    prompt_format: Annotated[
+        str | None, typer.Option(help="Format the texts are written in: chat or compact.")
+    ] = None,
+    config_file: ConfigFile = None,
+    settings: Settings = None,
+    sandbox: SandboxMode = None,
+    as_json: Json = False,
 ) -> None:
-    config = load_config(config_file, settings)
-    kinds, prompt_format = config.tasks.load_kinds(), config.tasks.load_prompt_format()
+    """Turn proposals into problems with verified answers, or say why not."""
+    extra = [f"tasks.prompt_format={prompt_format}"] if prompt_format else []
+    extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
+    config = load_config(config_file, [*(settings or []), *extra])
+    kinds = config.tasks.load_kinds()
     proposals = [
-        _proposal(row, config, f"{path}, line {number}")
-        for number, row in read_jsonl(path, required=("kind", "text"))
+        _proposal(row, config, f"{file}, line {number}")
+        for number, row in read_jsonl(file, required=("kind", "text"))
     ]
     warn_if_unsafe(config.sandbox.unsafe)
-    with open_output(out) as output, SandboxPool(config.sandbox) as sandbox:
-        verdicts = verify(proposals, kinds, prompt_format, sandbox, config.verify)
+    with open_output(out) as output, SandboxPool(config.sandbox) as pool:
+        verdicts = verify_proposals(
+            proposals, kinds, config.tasks.load_prompt_format(), pool, config.verify
+        )
         if as_json or out is not None:
             for proposal, verdict in zip(proposals, verdicts, strict=True):
                 output.write(json.dumps(_record(proposal, verdict)) + "\n")

@@ -1,17 +1,28 @@
 """`redqueen watch`: the report of runs that go on, in a browser."""
 
-from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.console import Console
 
+from redqueen.cli.options import RunFolders
 from redqueen.cli.report import check
 from redqueen.errors import ConfigError
 from redqueen.report.watch import WatchServer, is_local, yield_to_others
 
 
-def run(folders: Sequence[Path], host: str, port: int) -> None:
+def watch(
+    folders: RunFolders,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0: any that is free.")] = 8733,
+    host: Annotated[
+        str,
+        typer.Option(help="Where to answer; anything but this machine asks readers for a token."),
+    ] = "127.0.0.1",
+) -> None:
+    """Show the report of a run in a browser while it goes on. It only reads; the run does not wait
+    for it.
+    """
     check(folders)
     try:
         server = WatchServer(folders, host, port)

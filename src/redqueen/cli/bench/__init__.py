@@ -1,1 +1,26 @@
-"""What `redqueen bench` measures."""
+"""`redqueen bench`: how fast parts of the system are, as ratios within one run."""
+
+from redqueen.cli.lazy import new_app
+
+COMMANDS = {
+    "engine": (
+        "redqueen.cli.bench.engine:engine",
+        "What a population costs beside one member, the bare base, and PEFT.",
+    ),
+    "evolve": (
+        "redqueen.cli.bench.evolve:evolve",
+        "Seconds of one replacement, operator by operator.",
+    ),
+    "sandbox": (
+        "redqueen.cli.bench.sandbox:sandbox",
+        "Programs per second through the sandbox.",
+    ),
+}
+
+
+app = new_app(COMMANDS, no_args_is_help=True)
+
+
+@app.callback()
+def bench() -> None:
+    """Measure speed, as ratios within one run."""

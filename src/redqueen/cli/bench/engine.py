@@ -6,72 +6,102 @@ rounds. Weights may be random: what is measured does not depend on them, since r
 their limits and not by a stop token.
 """
 
+import json
 import math
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from random import Random
-from typing import Any
+from typing import Annotated, Any
 
 import torch
-import transformers
-from transformers import AutoModelForCausalLM
+import typer
+from rich.console import Console
+from rich.table import Table
 
+from redqueen.cli.bench.peft import PeftBaseline
+from redqueen.cli.bench.workload import Workload, bench_base, sample_requests, time_call
+from redqueen.cli.console import notes
+from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.protocol import (
-    SampleRequest,
     SamplingParams,
     TrainSample,
     TrainSettings,
     TrainStats,
 )
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.errors import ConfigError
-from redqueen.models.base import Base, load_base, pick_device
+from redqueen.models.base import pick_device
 
-SHAPES: dict[str, dict[str, Any]] = {
-    "0.5b": {
-        "hidden_size": 896,
-        "intermediate_size": 4864,
-        "num_hidden_layers": 24,
-        "num_attention_heads": 14,
-        "num_key_value_heads": 2,
-    },
-    "1.5b": {
-        "hidden_size": 1536,
-        "intermediate_size": 8960,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 12,
-        "num_key_value_heads": 2,
-    },
-    "7b": {
-        "hidden_size": 3584,
-        "intermediate_size": 18944,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-    },
+_MEANING = {
+    "generate_8_over_1": "seconds to sample the same tokens from all members / from one",
+    "train_8_over_1": "seconds to train on the same tokens, all members / one",
+    "step_8_over_1": "both together",
+    "generate_over_base": "tokens/s of all members / of the bare base in the same engine",
+    "peft_generate_over_ours": "seconds of PEFT with generate(), one adapter at a time / ours",
+    "peft_train_over_ours": "seconds of PEFT training, one adapter at a time / ours",
+    "tokens_per_s": "tokens sampled per second, all members",
+    "train_tokens_per_s": "tokens trained on per second, prompts counted once",
+    "idle_frac": "share of lane steps without a row",
+    "padding_frac": "share of padding in training",
+    "shared_frac": "tokens that training was spared because attempts share prompts",
+    "logprob_gap": "mean difference of log-probabilities, sampled and trained",
+    "peak_gb": "most GPU memory",
 }
-"""Qwen2.5's sizes, made up with random weights: speed needs no more."""
 
 
-@dataclass(frozen=True, slots=True)
-class Workload:
-    members: int
-    prompts: int
-    """For all members together."""
-    attempts: int
-    prompt_tokens: int
-    shortest: int
-    longest: int
-    skew: int
-    """Of the tokens of a completion: the higher, the more are short. In a run of Pawn answers have
-    30 on average and 160 at most, and of 64 to 256 of them the longest has 4 to 5 times the mean
-    (skew 4); proposals have 80 on average and 192 at most (skew 2)."""
-    rounds: int
-    train: bool = True
-    """Otherwise only sampling is measured."""
+def engine(
+    model: Annotated[
+        str,
+        typer.Option(
+            help="A base (pawn, a folder, ...) or a shape with random weights: 0.5b, 1.5b, 7b."
+        ),
+    ] = "pawn",
+    device: Device = "auto",
+    members: Annotated[int, typer.Option(min=2, help="Members that are compared with one.")] = 8,
+    prompts: Annotated[
+        int, typer.Option(min=1, help="Different prompts, for all members together.")
+    ] = 16,
+    attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
+    prompt_tokens: Annotated[int, typer.Option(min=1, help="Tokens of each prompt.")] = 64,
+    longest: Annotated[
+        int, typer.Option(min=8, help="Most tokens of a completion; most are far shorter.")
+    ] = 160,
+    skew: Annotated[
+        int,
+        typer.Option(
+            min=1, help="How unequal lengths are: 2 as of Pawn's proposals, 4 as of its answers."
+        ),
+    ] = 4,
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 8,
+    max_num_seqs: Annotated[
+        int, typer.Option(min=1, help="Sequences that are decoded together.")
+    ] = 256,
+    max_prefill_tokens: Annotated[
+        int, typer.Option(min=1, help="Most prompt tokens in one prefill pass.")
+    ] = 16_384,
+    max_tokens_per_microbatch: Annotated[
+        int, typer.Option(min=1, help="Most tokens in one training pass.")
+    ] = 8192,
+    rounds: Annotated[int, typer.Option(min=1, help="Times each way is measured.")] = 3,
+    train: Annotated[
+        bool, typer.Option("--train/--no-train", help="Measure training, too.")
+    ] = True,
+    peft: Annotated[bool, typer.Option("--peft/--no-peft", help="Compare with PEFT, too.")] = True,
+    as_json: Json = False,
+) -> None:
+    """What a population costs beside one member, the bare base, and PEFT one adapter at a time."""
+    config = EngineConfig(
+        max_num_seqs=max_num_seqs,
+        max_prefill_tokens=max_prefill_tokens,
+        max_tokens_per_microbatch=max_tokens_per_microbatch,
+    )
+    lora = LoraConfig(rank=rank, alpha=2 * rank)
+    workload = Workload(members, prompts, attempts, prompt_tokens, 8, longest, skew, rounds, train)
+    result = bench_engine(model, device, config, lora, workload, peft, notes.print)
+    if as_json:
+        print(json.dumps(result.as_json()))
+    else:
+        Console().print(_table(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +143,7 @@ def bench_engine(
     say: Say,
 ) -> EngineBench:
     where = pick_device(device)
-    base = _base(name, where)
+    base = bench_base(name, where)
     engine = TorchEngine(base, workload.members, config, lora)
     for slot in range(workload.members):  # not the base: B is no longer zero
         engine.write(
@@ -122,7 +152,7 @@ def bench_engine(
             reset_optimizer=True,
         )
     bare = TorchEngine(base, 0, config)
-    many, one = _rows(workload, workload.members), _rows(workload, 1)
+    many, one = sample_requests(workload, workload.members), sample_requests(workload, 1)
     sampling = SamplingParams(1.0)
     if where.type == "cuda":
         torch.cuda.reset_peak_memory_stats()
@@ -149,7 +179,7 @@ def bench_engine(
     peft_generated = peft_trained = None
     if with_peft and workload.train:
         say("PEFT, one adapter at a time")
-        other = _Peft(name, where, lora, workload.members)
+        other = PeftBaseline(name, where, lora, workload.members)
         peft_generated = _rounds(
             _PEFT_ROUNDS,
             where,
@@ -220,39 +250,6 @@ def _sums(some: list[float], others: list[float]) -> list[float]:
     return [a + b for a, b in zip(some, others, strict=True)]
 
 
-def _base(name: str, where: torch.device) -> Base:
-    if name not in SHAPES:
-        return load_base(name, device=str(where))
-    torch.manual_seed(0)
-    config = transformers.Qwen2Config(
-        **SHAPES[name],
-        vocab_size=151_936,
-        max_position_embeddings=32_768,
-        tie_word_embeddings=name != "7b",
-    )
-    with where:
-        torch.set_default_dtype(torch.bfloat16 if where.type == "cuda" else torch.float32)
-        try:
-            model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
-        finally:
-            torch.set_default_dtype(torch.float32)
-    return Base(name, model.requires_grad_(False).eval(), load_base("pawn", device="cpu").tokenizer)
-
-
-def _rows(workload: Workload, members: int) -> list[SampleRequest]:
-    """The same rows whatever the number of members; only who writes them differs."""
-    draw = Random(0)
-    rows = []
-    for number in range(workload.prompts):
-        prompt = tuple(draw.randrange(3, 500) for _ in range(workload.prompt_tokens))
-        for _ in range(workload.attempts):
-            limit = workload.shortest + int(
-                (workload.longest - workload.shortest) * draw.random() ** workload.skew
-            )
-            rows.append(SampleRequest(prompt, limit, number % members, draw.getrandbits(64)))
-    return rows
-
-
 def _rounds(
     rounds: int, where: torch.device, **ways: Callable[[], object]
 ) -> dict[str, list[float]]:
@@ -260,107 +257,30 @@ def _rounds(
     found: dict[str, list[float]] = {name: [] for name in ways}
     for turn in range(rounds + 1):
         for name, way in ways.items():
-            seconds = _timed(way, where)
+            seconds = time_call(way, where)
             if turn:
                 found[name].append(seconds)
     return found
-
-
-def _timed(way: Callable[[], object], where: torch.device) -> float:
-    if where.type == "cuda":
-        torch.cuda.synchronize()
-    started = time.perf_counter()
-    way()
-    if where.type == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - started
 
 
 def _ratio(some: list[float], others: list[float]) -> float:
     return round(statistics.median(a / b for a, b in zip(some, others, strict=True)), 3)
 
 
-# the other way
-
-
-class _Peft:
-    """The same work by PEFT, each member's by itself: `generate()` of all its rows, then one
-    training step."""
-
-    def __init__(self, name: str, where: torch.device, lora: LoraConfig, members: int) -> None:
-        try:
-            import peft
-        except ImportError as error:
-            raise ConfigError(
-                "the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft"
-            ) from error
-        targets = list(lora.targets) or "all-linear"
-        settings = peft.LoraConfig(
-            r=lora.rank,
-            lora_alpha=int(lora.alpha),
-            target_modules=targets,
-            task_type="CAUSAL_LM",
+def _table(result: EngineBench) -> Table:
+    table = Table(
+        title=f"{result.model}, {result.workload.members} members, {result.device}",
+        title_justify="left",
+    )
+    table.add_column("what")
+    table.add_column("figure", justify="right")
+    table.add_column("meaning")
+    values = result.as_json()
+    for name, meaning in _MEANING.items():
+        value = values[name]
+        table.add_row(
+            name,
+            "-" if value is None else f"{value:,.0f}" if value > 1000 else f"{value:.3g}",
+            meaning,
         )
-        self.model: Any = peft.get_peft_model(_base(name, where).model, settings, adapter_name="0")
-        for slot in range(1, members):
-            self.model.add_adapter(str(slot), settings)
-        self.where, self.members, self.rows_each = where, members, 8
-        self.optimizers = []
-        for slot in range(members):
-            self.model.set_adapter(str(slot))
-            self.optimizers.append(
-                torch.optim.AdamW(
-                    [weight for weight in self.model.parameters() if weight.requires_grad], lr=1e-6
-                )
-            )
-
-    def choose_batch(self, rows: list[TrainSample]) -> None:
-        """The size of its batches that it trains fastest with."""
-        self.train(rows)  # the first time is slower
-        seconds = {}
-        for self.rows_each in (8, 32):
-            seconds[self.rows_each] = _timed(lambda: self.train(rows), self.where)
-        self.rows_each = min(seconds, key=seconds.__getitem__)
-
-    def generate(self, rows: list[SampleRequest]) -> None:
-        for slot in range(self.members):
-            mine = [row for row in rows if row.slot == slot]
-            self.model.set_adapter(str(slot))
-            ids = torch.tensor([row.prompt for row in mine], device=self.where)
-            with torch.inference_mode():
-                self.model.generate(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    do_sample=True,
-                    max_new_tokens=max(row.max_tokens for row in mine),
-                    eos_token_id=None,
-                    pad_token_id=0,
-                )
-
-    def train(self, rows: list[TrainSample]) -> None:
-        for slot in range(self.members):
-            mine = sorted(
-                (row for row in rows if row.slot == slot), key=lambda row: len(row.completion)
-            )
-            self.model.set_adapter(str(slot))
-            total = sum(len(row.completion) for row in mine)
-            for start in range(0, len(mine), self.rows_each):
-                self._learn(mine[start : start + self.rows_each], total)
-            self.optimizers[slot].step()
-            self.optimizers[slot].zero_grad(set_to_none=True)
-
-    def _learn(self, part: list[TrainSample], total: int) -> None:
-        length = max(len(row.prompt) + len(row.completion) for row in part)
-        ids = torch.zeros(len(part), length, dtype=torch.long)
-        weights = torch.zeros(len(part), length)
-        for number, row in enumerate(part):
-            ids[number, : len(row.prompt) + len(row.completion)] = torch.tensor(
-                row.prompt + row.completion
-            )
-            weights[number, len(row.prompt) : len(row.prompt) + len(row.completion)] = 1 / total
-        ids, weights = ids.to(self.where), weights.to(self.where)
-        logits = self.model(input_ids=ids).logits[:, :-1]
-        losses = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none"
-        )
-        (losses * weights[:, 1:].flatten()).sum().backward()
+    return table

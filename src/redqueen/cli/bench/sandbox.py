@@ -15,13 +15,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.programs import PROGRAMS
 from redqueen.cli.console import notes, progress
+from redqueen.cli.options import Json
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.literals import parse_arguments
@@ -50,7 +52,18 @@ def _as_job(index: int) -> tuple[str, tuple[str, ...]]:
     return program, (given,)
 
 
-def run(programs: int, soak: int, as_json: bool) -> None:
+def sandbox(
+    programs: Annotated[
+        int, typer.Option(min=20, help="Programs to run in each row of the table.")
+    ] = 2000,
+    soak: Annotated[
+        int, typer.Option(min=0, help="Also run this many jobs in a row and look for leaks.")
+    ] = 0,
+    as_json: Json = False,
+) -> None:
+    """Programs per second through the sandbox, beside a fresh interpreter for each program and
+    beside plain exec.
+    """
     with SandboxPool() as pool:
         result: dict[str, Any] = {
             "cores": len(pool.workers),

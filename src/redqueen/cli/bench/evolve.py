@@ -5,13 +5,15 @@ import json
 import statistics
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.bench.engine import SHAPES
+from redqueen.cli.bench.workload import SHAPES
 from redqueen.cli.console import notes
+from redqueen.cli.options import Device, Json
 from redqueen.models.base import pick_device
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
@@ -20,6 +22,23 @@ from redqueen.stages.evolve.plan import breed
 
 if TYPE_CHECKING:
     from redqueen.engine.torch.population import Adapter
+
+
+def evolve(
+    shape: Annotated[
+        Literal["0.5b", "1.5b", "7b"], typer.Option(help="Whose projections the members adapt.")
+    ] = "7b",
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the adapters.")] = 32,
+    device: Device = "auto",
+    rounds: Annotated[int, typer.Option(min=1, help="Times each operator is measured.")] = 3,
+    as_json: Json = False,
+) -> None:
+    """Seconds of one replacement, operator by operator, with random members."""
+    result = bench_evolve(shape, rank, device, rounds)
+    if as_json:
+        print(json.dumps(asdict(result)))
+    else:
+        Console().print(_table(result))
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +54,6 @@ class EvolveBench:
     seconds_from_cpu: dict[str, float] | None
     """The same with members in main memory, as an engine reads and writes them; None where that is
     the device."""
-
-
-def run(shape: str, rank: int, device: str, rounds: int, as_json: bool) -> None:
-    result = bench_evolve(shape, rank, device, rounds)
-    if as_json:
-        print(json.dumps(asdict(result)))
-    else:
-        Console().print(_table(result))
 
 
 def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench:

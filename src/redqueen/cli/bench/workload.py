@@ -1,0 +1,100 @@
+"""What the engine benchmark does: which base, which requests, and how a call is timed."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoModelForCausalLM
+
+from redqueen.engine.protocol import SampleRequest
+from redqueen.models.base import Base, load_base
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "0.5b": {
+        "hidden_size": 896,
+        "intermediate_size": 4864,
+        "num_hidden_layers": 24,
+        "num_attention_heads": 14,
+        "num_key_value_heads": 2,
+    },
+    "1.5b": {
+        "hidden_size": 1536,
+        "intermediate_size": 8960,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 12,
+        "num_key_value_heads": 2,
+    },
+    "7b": {
+        "hidden_size": 3584,
+        "intermediate_size": 18944,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+    },
+}
+"""Qwen2.5's sizes, made up with random weights: speed needs no more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    members: int
+    prompts: int
+    """For all members together."""
+    attempts: int
+    prompt_tokens: int
+    shortest: int
+    longest: int
+    skew: int
+    """Of the tokens of a completion: the higher, the more are short. In a run of Pawn answers have
+    30 on average and 160 at most, and of 64 to 256 of them the longest has 4 to 5 times the mean
+    (skew 4); proposals have 80 on average and 192 at most (skew 2)."""
+    rounds: int
+    train: bool = True
+    """Otherwise only sampling is measured."""
+
+
+def bench_base(name: str, where: torch.device) -> Base:
+    if name not in SHAPES:
+        return load_base(name, device=str(where))
+    torch.manual_seed(0)
+    config = transformers.Qwen2Config(
+        **SHAPES[name],
+        vocab_size=151_936,
+        max_position_embeddings=32_768,
+        tie_word_embeddings=name != "7b",
+    )
+    with where:
+        torch.set_default_dtype(torch.bfloat16 if where.type == "cuda" else torch.float32)
+        try:
+            model = AutoModelForCausalLM.from_config(config, attn_implementation="sdpa")
+        finally:
+            torch.set_default_dtype(torch.float32)
+    return Base(name, model.requires_grad_(False).eval(), load_base("pawn", device="cpu").tokenizer)
+
+
+def sample_requests(workload: Workload, members: int) -> list[SampleRequest]:
+    """The same requests whatever the number of members: only who answers them differs."""
+    rng = Random(0)
+    requests = []
+    for number in range(workload.prompts):
+        prompt = tuple(rng.randrange(3, 500) for _ in range(workload.prompt_tokens))
+        for _ in range(workload.attempts):
+            limit = workload.shortest + int(
+                (workload.longest - workload.shortest) * rng.random() ** workload.skew
+            )
+            requests.append(SampleRequest(prompt, limit, number % members, rng.getrandbits(64)))
+    return requests
+
+
+def time_call(call: Callable[[], object], where: torch.device) -> float:
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    started = time.perf_counter()
+    call()
+    if where.type == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter() - started

@@ -1,0 +1,59 @@
+"""A group of commands whose modules are imported when one is called, so that `--help` costs no
+torch."""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any, ClassVar
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command
+
+from redqueen.errors import unknown
+
+RENAMED_OPTIONS = {
+    "--pack": "--prompt-format",
+    "--rows-in-flight": "--max-num-seqs",
+    "--prefill-tokens": "--max-prefill-tokens",
+    "--train-tokens": "--max-tokens-per-microbatch",
+}
+
+
+Commands = Mapping[str, tuple[str, str]]
+"""Of each command its import path, and the line that `--help` has for it. The path leads to a
+function with typer's annotations, or to a `typer.Typer`."""
+
+
+class LazyGroup(TyperGroup):
+    table: ClassVar[Commands]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(self.table)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.table:
+            ctx.fail(unknown("command", cmd_name, self.table))
+        module, _, name = self.table[cmd_name][0].partition(":")
+        target = getattr(import_module(module), name)
+        if not isinstance(target, typer.Typer):
+            function, target = target, new_app()
+            target.command(cmd_name)(function)
+        return get_command(target)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        for word in args:
+            if new := RENAMED_OPTIONS.get(word.partition("=")[0]):
+                ctx.fail(f"{word.partition('=')[0]} is called {new} now")
+        return super().parse_args(ctx, args)
+
+
+def new_app(commands: Commands | None = None, **settings: Any) -> typer.Typer:
+    if commands is not None:
+        settings["cls"] = type("Group", (LazyGroup,), {"table": commands})
+    return typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings
+    )
