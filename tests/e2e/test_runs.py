@@ -69,7 +69,7 @@ def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_e
     first = begin(*tiny(folder)).until(r" 1/3 ")
     first.signal(signal.SIGSTOP)
     second = begin("resume", folder).wait(2)
-    assert f"process {first.process.pid} is at the run in {folder}" in second.err
+    assert f"{folder} is locked by process {first.process.pid}." in second.err
     first.signal(signal.SIGINT)
     first.signal(signal.SIGCONT)
     first.wait()
@@ -258,7 +258,7 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
     before = digest(straight)
     command = begin(*tiny(straight)).wait(2)
     assert (
-        f"there is a run in {straight} already. Choose another folder with --out, or go on with: redqueen resume {straight}"
+        f"{straight} already has a run. Choose another folder with --out, or continue it with: redqueen resume {straight}"
         in command.err
     )
     assert "there is no run in" in begin("resume", tmp_path).wait(2).err

@@ -151,7 +151,7 @@ class _World:
         if step % self.plan.evolve_every == 0 and self.plan.members > 1:
             self._evolve(rows, step)
         rows["updates"] = [
-            {"member": member, "rows": 8, "tokens": 400, "loss": 0.1, "grad_norm": 0.3, "entropy": 0.5, "logprob_gap": 1e-6, "logprob_gap_max": 1e-5, "kl": 0.0, "clipped_frac": 0.0}
+            {"member": member, "samples": 8, "tokens": 400, "loss": 0.1, "grad_norm": 0.3, "entropy": 0.5, "logprob_gap": 1e-6, "logprob_gap_max": 1e-5, "kl": 0.0, "clipped_frac": 0.0}
             for member in [*self.teachers, *self.students]
         ]  # fmt: skip
         rows["ratings"] = self._ratings()
@@ -184,7 +184,7 @@ class _World:
             valid += 1
             key = hashlib.sha256(f"{self.number} {step} {proposal}".encode()).hexdigest()[:32]
             self.known = [*self.known[-20:], key]
-            rows["problems"].append(self._problem(key, kind, program, step))
+            rows["problems"].append(self._problem(key, kind, program, teacher, step))
             right = sum(
                 self._attempt(rows, step, proposal, number, key, student, ease)
                 for number in range(plan.attempts)
@@ -205,7 +205,7 @@ class _World:
             self.ratings[member] = [mu + gain - 0.5 + random.gauss(0, 0.3), max(1.5, sigma * 0.97)]
         rows["pairings"].append({"pairing": pairing, "teacher": teacher, "student": student, "expected": 0.5, "score": ease, "winner": "student" if ease > 0.5 else "teacher", "proposals": plan.proposals, "valid": valid, "attempts": valid * plan.attempts, "correct": correct})  # fmt: skip
 
-    def _problem(self, key: str, kind: str, program: str, step: int) -> Row:
+    def _problem(self, key: str, kind: str, program: str, teacher: str, step: int) -> Row:
         depth, branches = (
             5 + int(self.random.random() * (4 + step / 8)),
             1 + int(self.random.random() * (2 + step / 15)),
@@ -213,7 +213,7 @@ class _World:
         cell, behaviour = f"{kind}/d{depth // 2}/c{branches}", f"{self.random.randrange(400):x}"
         self.cells.add(cell)
         self.behaviours.add(behaviour)
-        return {"problem": key, "kind": kind, "program": program, "inputs": ["3"], "outputs": ["7"], "message": "", "canonical": key[:6], "behaviour": behaviour, "cell": cell, "ast_depth": depth, "cyclomatic": branches, "loc": 4 + step // 20, "variables": 2, "steps_executed": 4 + step // 10}  # fmt: skip
+        return {"problem": key, "kind": kind, "author": teacher, "payload": {"program": program, "inputs": ["3"], "message": "", "canonical": key[:6]}, "gold": ["7"], "features": {"ast_depth": depth, "cyclomatic": branches, "loc": 4 + step // 20, "variables": 2, "steps_executed": 4 + step // 10}, "behaviour": behaviour, "cell": cell}  # fmt: skip
 
     def _attempt(
         self,
@@ -254,8 +254,8 @@ class _World:
         }
         found |= {"verify/valid_frac": len(problems) / len(rows["proposals"]), "coverage/cells": len(self.cells), "coverage/behaviours": len(self.behaviours)}  # fmt: skip
         found |= {
-            "propose/entropy": 0.5 / math.sqrt(step),
-            "solve/entropy": 0.3,
+            "propose/nll": 0.5 / math.sqrt(step),
+            "solve/nll": 0.3,
             "archive/size": 20 + step,
             "reward/teacher": 0.1,
             "reward/student": 0.4,
@@ -266,7 +266,9 @@ class _World:
                 attempts
             )
             for name in ("ast_depth", "cyclomatic", "loc", "variables", "steps_executed"):
-                found[f"complexity/{name}"] = sum(row[name] for row in problems) / len(problems)
+                found[f"complexity/{name}"] = sum(row["features"][name] for row in problems) / len(
+                    problems
+                )
         for role in ("teacher", "student"):
             found |= {
                 f"population/distance/{role}": math.sqrt(step),

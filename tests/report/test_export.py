@@ -31,7 +31,7 @@ RANK = 4
 @pytest.fixture(scope="module")
 def engine() -> TorchEngine:
     config = load_config(None, [f"lora.rank={RANK}", "lora.alpha=8"])
-    engine = TorchEngine(load_base("pawn", device="cpu"), 4, config.engine)
+    engine = TorchEngine(load_base("pawn", device="cpu"), 4, config.engine, config.lora)
     assert engine.population is not None
     generator = torch.Generator().manual_seed(0)
     for slot in range(4):

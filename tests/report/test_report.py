@@ -317,8 +317,8 @@ def test_students_who_come_to_think_are_spoken_of() -> None:
     told = tell(
         figures(
             metrics={
-                "solve/thought_frac/code_o": [0.4] * 10 + [0.9] * 10,
-                "solve/thought_frac/code_i": [0.0] * 20,
+                "solve/reasoning_frac/code_o": [0.4] * 10 + [0.9] * 10,
+                "solve/reasoning_frac/code_i": [0.0] * 20,
             }
         )
     )

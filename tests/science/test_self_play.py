@@ -51,7 +51,7 @@ def by_level(run: Run, column: str) -> dict[float, float]:
     values: dict[float, list[float]] = defaultdict(list)
     for program, value in rows(
         run,
-        f"SELECT q.program, p.{column} FROM proposals p JOIN problems q ON q.problem = p.problem",
+        f"SELECT json_extract(q.payload, '$.program'), p.{column} FROM proposals p JOIN problems q ON q.problem = p.problem",
     ):
         values[float(str(program).partition("level = ")[2].split()[0])].append(value)
     return {level: sum(mine) / len(mine) for level, mine in values.items()}

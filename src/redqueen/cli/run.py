@@ -25,6 +25,7 @@ from redqueen.core.run import Degenerate, Run, run_folder
 from redqueen.core.state import StepState
 from redqueen.errors import ConfigError
 from redqueen.ledger.lock import RunLock
+from redqueen.ledger.opening import check_resumable
 from redqueen.ledger.store import refuse_what_is_there
 from redqueen.report.trackers import Trackers, check_trackers, open_trackers
 
@@ -93,6 +94,7 @@ def resume(
     """Go on with a run that was stopped or killed, from its newest checkpoint."""
     if not (folder / "run.sqlite").exists():
         raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
+    check_resumable(folder)
     with ExitStack() as stack:
         stack.enter_context(RunLock(folder))
         run = reassemble(stack, folder, steps, base)

@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, get_args
 from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
 
 from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.config.renamed import new_name
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
 from redqueen.config.stages import (
@@ -229,6 +230,8 @@ def _explain(item: Any) -> str:
     path = [str(part) for part in item["loc"]]
     where = ".".join(path)
     if item["type"] == "extra_forbidden":
+        if renamed := new_name(where):
+            return f"{where} is now {renamed}"
         return f"{where}: " + unknown("setting", path[-1], _fields(path[:-1]))
     if item["type"] == "value_error" and isinstance(
         item["input"], dict

@@ -140,23 +140,29 @@ class StepState:
 
 
 def problem_row(problem: Problem, behaviour: str) -> Row:
-    complexity = problem.complexity
+    payload = {
+        "program": problem.program,
+        "inputs": problem.inputs,
+        "message": problem.message,
+        "canonical": content_key(problem.canonical),
+    }
+    features = {
+        **{name: getattr(problem.complexity, name) for name in _COMPLEXITY},
+        "steps_executed": problem.steps,
+    }
     return {
         "problem": problem.key,
         "kind": problem.kind,
-        "program": problem.program,
-        "inputs": json.dumps(problem.inputs),
-        "outputs": json.dumps(problem.outputs),
-        "message": problem.message,
-        "canonical": content_key(problem.canonical),
+        "author": None if problem.author is None else problem.author.member,
+        "payload": json.dumps(payload),
+        "gold": json.dumps(problem.outputs),
+        "features": features,
         "behaviour": behaviour,
         "cell": cell(problem),
-        "ast_depth": complexity.ast_depth,
-        "cyclomatic": complexity.cyclomatic,
-        "loc": complexity.loc,
-        "variables": complexity.variables,
-        "steps_executed": problem.steps,
     }
+
+
+_COMPLEXITY = ("ast_depth", "cyclomatic", "loc", "variables")
 
 
 def rating_row(member: Member) -> Row:

@@ -356,7 +356,7 @@ def update(turns: Sequence[StepState], tools: Tools) -> None:
                 posed.advantage = advantage
             else:
                 posed.attempt_advantages[attempt] = advantage
-        turn.metrics["update/rows_frac"] = (
+        turn.metrics["update/samples_frac"] = (
             sum(value != 0 for value in found) / len(found) if found else 0.0
         )
         for sample, advantage in zip(samples, found, strict=True):
@@ -404,7 +404,11 @@ def update(turns: Sequence[StepState], tools: Tools) -> None:
         for member in turn.world.members:
             if learned := stats.members.get(turn.world.slot(member)):
                 turn.updates.append(
-                    {"member": member.id, **{name: getattr(learned, name) for name in _LEARNED}}
+                    {
+                        "member": member.id,
+                        "samples": learned.rows,
+                        **{name: getattr(learned, name) for name in _LEARNED},
+                    }
                 )
                 turn.world.change(member.id, version=member.version + 1)
 
@@ -423,7 +427,6 @@ def _distances(turn: StepState, apart: Sequence[Sequence[float]]) -> dict[str, f
 
 
 _LEARNED = (
-    "rows",
     "tokens",
     "loss",
     "grad_norm",

@@ -102,16 +102,16 @@ def _posed(
 
 
 def _problem(row: Any) -> Problem:
-    inputs, outputs = tuple(json.loads(row["inputs"])), tuple(json.loads(row["outputs"]))
+    payload = json.loads(row["payload"])
     return Problem(
         row["kind"],
-        row["program"],
-        inputs,
-        outputs,
+        payload["program"],
+        tuple(payload["inputs"]),
+        tuple(json.loads(row["gold"])),
         row["problem"],
         _UNMEASURED,
-        row["steps_executed"],
-        row["message"],
+        json.loads(row["features"])["steps_executed"],
+        payload["message"],
     )
 
 

@@ -1,2 +1,1 @@
-"""What a run leaves behind: the ledger of its records, checkpoints to go on from, and the lock that
-keeps writers apart."""
+"""What a run leaves behind: the ledger of its records, checkpoints to resume from, and a lock."""

@@ -1,4 +1,4 @@
-"""One writer a run: a lock on the folder that the kernel takes back from a process however it dies."""
+"""One writer per run: a lock on the folder, which the kernel releases however its holder dies."""
 
 import contextlib
 import fcntl
@@ -7,6 +7,7 @@ import os
 import socket
 import time
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,7 +16,7 @@ from redqueen.errors import ConfigError, StorageError
 from redqueen.ledger.durable import make_folder
 
 FILE = "lock"
-_TRIES = 10  # whoever asks for the holder holds the lock for a moment too
+_TRIES = 10  # `is_held` takes the lock for a moment, too
 _PAUSE_S = 0.05
 
 _held: set[int] = set()
@@ -23,24 +24,20 @@ _held: set[int] = set()
 
 @dataclass(frozen=True)
 class Holder:
-    """Who says to hold a lock; only what is said, the lock itself is the kernel's."""
+    """Who claims to hold a lock. Only a note for people: the lock itself is the kernel's."""
 
     pid: int
     boot: str
     host: str
 
     def __str__(self) -> str:
-        where = (
-            ""
-            if self.boot == _boot()
-            else f" on {self.host}, another machine or an earlier start of this one"
-        )
-        return f"process {self.pid}{where}"
+        if self.boot == _boot_id():
+            return f"process {self.pid}"
+        return f"process {self.pid} on {self.host} (another machine, or before a reboot)"
 
 
 class RunLock:
-    """Held from `with` to its end, or to the death of the process. The folder is made if need be;
-    the file `lock` stays."""
+    """Holds the lock inside a `with` block. Creates the folder if needed; the file `lock` stays."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,13 +45,15 @@ class RunLock:
 
     def __enter__(self) -> Self:
         if self._descriptor is not None:
-            raise ValueError(f"this process holds the lock of {self.folder} already")
+            raise ValueError(f"this process already holds the lock of {self.folder}")
+        _release_in_forks()
         try:
             make_folder(self.folder)
             descriptor = os.open(self.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise StorageError(
-                f"{self.folder} cannot be locked: {error}. Nothing was changed; look at the rights on the folder."
+                f"{self.folder} cannot be locked: {error}. Nothing was changed; "
+                "check the permissions of the folder."
             ) from error
         try:
             self._acquire(descriptor)
@@ -71,13 +70,11 @@ class RunLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if (
-            self._descriptor in _held
-        ):  # not in a fork, where the number may be another file's by now
+        # In a fork the descriptor is closed already, and its number may belong to another file.
+        if self._descriptor in _held:
             _held.discard(self._descriptor)
-            fcntl.flock(
-                self._descriptor, fcntl.LOCK_UN
-            )  # a process forked a moment ago may still have it open
+            # Closing is not enough: a process forked a moment ago may still have the file open.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
             os.close(self._descriptor)
         self._descriptor = None
 
@@ -87,18 +84,18 @@ class RunLock:
                 break
             time.sleep(_PAUSE_S)
         else:
-            holder = _said(descriptor) or "another process"
+            holder = _read_holder(descriptor) or "another process"
             raise ConfigError(
-                f"{holder} is at the run in {self.folder}. Wait until it ends, or end it, or choose another folder with --out."
+                f"{self.folder} is locked by {holder}. Wait for it, stop it, or pass another --out."
             )
-        me = json.dumps(asdict(Holder(os.getpid(), _boot(), socket.gethostname())))
-        with contextlib.suppress(OSError):  # a full disk: the lock holds without its note
+        me = json.dumps(asdict(Holder(os.getpid(), _boot_id(), socket.gethostname())))
+        with contextlib.suppress(OSError):  # on a full disk the lock holds without the note
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, me.encode(), 0)
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process is at the run now."""
+    """Whether a process holds the lock of the run now."""
     try:
         descriptor = os.open(folder / FILE, os.O_RDONLY)
     except OSError:
@@ -121,26 +118,28 @@ def _lock(descriptor: int, how: int) -> bool:
     return True
 
 
-def _said(descriptor: int) -> Holder | None:
+def _read_holder(descriptor: int) -> Holder | None:
     try:
         return Holder(**json.loads(os.pread(descriptor, 4096, 0)))
     except (OSError, ValueError, TypeError):
         return None
 
 
-def _boot() -> str:
-    """What tells one start of a machine from another: process numbers mean nothing beyond it."""
+def _boot_id() -> str:
+    """Changes with every boot: a process id means nothing after a reboot."""
     with contextlib.suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     return "unknown"
 
 
-def _let_go_in_fork() -> None:
-    """A forked process shares the lock: it would outlive the run that took it."""
-    for descriptor in _held:
-        with contextlib.suppress(OSError):
-            os.close(descriptor)
-    _held.clear()
+@cache
+def _release_in_forks() -> None:
+    """A fork shares the lock, and would keep it after the run has ended: close it there."""
 
+    def close_all() -> None:
+        for descriptor in _held:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+        _held.clear()
 
-os.register_at_fork(after_in_child=_let_go_in_fork)
+    os.register_at_fork(after_in_child=close_all)

@@ -1,4 +1,4 @@
-"""The runs below a folder, each in a few words."""
+"""A short summary of every run in a folder."""
 
 import contextlib
 import sqlite3
@@ -12,24 +12,24 @@ from redqueen.ledger.store import FILE, about_of, last_step, reader
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a list of runs shows of one. Where the ledger cannot be read, only `folder`, `active`
-    and `problem` mean something."""
+    """One line of a list of runs. If the ledger cannot be read, only `folder`, `active` and
+    `problem` are set."""
 
     folder: Path
     active: bool
-    """Whether a process is at it now."""
+    """Whether a process is playing it now."""
     steps_done: int = 0
     steps_wanted: int | None = None
     base: str = ""
     created: str = ""
     ended: str = ""
-    """Why it came to its end; empty where it can be gone on with."""
+    """Why it ended; empty if it can be resumed."""
     problem: str = ""
-    """Why the ledger cannot be read; empty where it can."""
+    """Why the ledger cannot be read; empty if it can."""
 
 
 def list_runs(root: Path) -> list[RunSummary]:
-    """The runs in the folders of `root`, or `root` itself if it is one; the oldest first."""
+    """The runs in the subfolders of `root`, or `root` itself if it is one; oldest first."""
     folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
     runs = [_summary(folder) for folder in folders if (folder / FILE).is_file()]
     return sorted(runs, key=lambda run: run.created)

@@ -1,11 +1,12 @@
-"""The shape of the ledger's tables, and the rows that fit them."""
+"""The tables of the ledger, and the rows that fit them."""
 
 import json
 import math
 import sqlite3
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any
 
@@ -13,16 +14,16 @@ from redqueen.errors import unknown
 
 
 @dataclass(frozen=True)
-class Table:
-    """One table: its columns in order, and those that make up the primary key, in the key's order."""
+class TableShape:
+    """The columns of a table in order, and those of its primary key in the key's order."""
 
     name: str
     columns: tuple[str, ...]
     key: tuple[str, ...]
 
     @property
-    def of_steps(self) -> bool:
-        """Whether its rows belong to steps, and leave with them."""
+    def has_steps(self) -> bool:
+        """Whether its rows belong to steps, and are deleted with them."""
         return "step" in self.columns
 
     @cached_property
@@ -30,11 +31,11 @@ class Table:
         return frozenset(self.columns)
 
     def insert(self, verb: str) -> str:
-        return f"{verb} INTO {self.name} ({', '.join(self.columns)}) VALUES ({', '.join('?' * len(self.columns))})"
+        values = ", ".join("?" * len(self.columns))
+        return f"{verb} INTO {self.name} ({', '.join(self.columns)}) VALUES ({values})"
 
     def values(self, row: Mapping[str, Any]) -> list[Any]:
-        """The row in the order of the columns. A column that is left out is NULL, which the schema
-        allows or not."""
+        """The row in the order of the columns; a missing column is NULL."""
         if not self._known.issuperset(row):
             wrong = next(name for name in row if name not in self._known)
             raise ValueError(unknown(f"column of the table {self.name}", wrong, self.columns))
@@ -48,15 +49,14 @@ class Table:
         if isinstance(value, str):
             return _storable(value)
         if isinstance(value, float) and math.isnan(value):  # SQLite would store NULL
-            raise ValueError(f"{self.name}.{name} is not a number (NaN)")
+            raise ValueError(f"{self.name}.{name} is NaN")
         if isinstance(value, list | tuple | dict):
             return _storable(json.dumps(value, ensure_ascii=False))
         return value
 
 
 def _storable(text: str) -> str:
-    """Text that UTF-8 can hold: a lone surrogate, which a model's text may well contain, becomes
-    its escape."""
+    """UTF-8 cannot hold a lone surrogate, which a model's text may contain: store its escape."""
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -64,20 +64,20 @@ def schema_text() -> str:
     return resources.files(__package__).joinpath("schema.sql").read_text(encoding="utf-8")
 
 
-def tables(connection: sqlite3.Connection) -> dict[str, Table]:
-    """The tables of a ledger in the order of its schema."""
-    names = [
-        name
-        for (name,) in connection.execute(
+@cache
+def table_shapes() -> Mapping[str, TableShape]:
+    """The tables of the current schema, in its order."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(schema_text())
+        names = connection.execute(
             "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
-        )
-    ]
-    return {name: _table(connection, name) for name in names}
+        ).fetchall()
+        return {name: _shape(connection, name) for (name,) in names}
 
 
-def _table(connection: sqlite3.Connection, name: str) -> Table:
+def _shape(connection: sqlite3.Connection, name: str) -> TableShape:
     info = connection.execute(
         "SELECT name, pk FROM pragma_table_info(?) ORDER BY cid", (name,)
     ).fetchall()
-    key = sorted((place, column) for column, place in info if place)
-    return Table(name, tuple(column for column, _ in info), tuple(column for _, column in key))
+    key = sorted((position, column) for column, position in info if position)
+    return TableShape(name, tuple(column for column, _ in info), tuple(column for _, column in key))

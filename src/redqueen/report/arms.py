@@ -39,7 +39,7 @@ METRICS = {
     "complexity/cyclomatic": "branches", "complexity/loc": "lines", "complexity/variables": "variables",
     "complexity/steps_executed": "lines executed",
     "coverage/cells": "different structures", "coverage/behaviours": "different behaviours",
-    "propose/entropy": "surprise per token, teachers", "solve/entropy": "surprise per token, students",
+    "propose/nll": "mean NLL per token, teachers", "solve/nll": "mean NLL per token, students",
 }  # fmt: skip
 _TAIL = 0.1
 """A metric at a step is its mean over this share of the steps before it, for one step is noisy."""

@@ -119,8 +119,9 @@ def novelty(side: Side) -> dict[str, Any]:
     seen: dict[str, set[str]] = {"canonical": set(), "behaviour": set(), "cell": set()}
     again: dict[str, Counter[int]] = {name: Counter() for name in seen}
     count: Counter[int] = Counter()
-    query = f"""SELECT {side.windows.sql} AS w, canonical, behaviour, cell FROM problems
-        WHERE world = :world AND kind <> 'code_f' AND step > 0 ORDER BY step, rowid"""
+    query = f"""SELECT {side.windows.sql} AS w, behaviour, cell,
+            coalesce(json_extract(payload, '$.canonical'), problem) AS canonical FROM problems
+        WHERE world = :world AND kind <> 'code_f' AND step > 0 ORDER BY step, problem"""
     for row in side.rows(query):
         count[row["w"]] += 1
         for name, known in seen.items():
@@ -168,24 +169,19 @@ def templates(side: Side) -> dict[str, Any]:
     It is the chance for two programs drawn from the same window, which does not depend on how many
     there are; its inverse can be read as the number of templates in use.
     """
-    (total,) = side.row(
-        "SELECT count(*) FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0"
-    )
+    programs = """FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0
+        AND json_extract(payload, '$.program') IS NOT NULL"""
+    (total,) = side.row(f"SELECT count(*) {programs}")
     every = max(1, -(-total // MOST_PROGRAMS))
     windows = Windows(side.last, TEMPLATE_WINDOWS)
-    authors = dict(
-        side.connection.execute(
-            "SELECT problem, teacher FROM proposals WHERE world = ? AND problem IS NOT NULL",
-            (side.world,),
-        ).fetchall()
-    )
     counts: list[dict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(windows.count)]
     common: Counter[str] = Counter()
     example: dict[str, str] = {}
-    query = f"""SELECT w, problem, program FROM (SELECT {windows.sql} AS w, problem, program, row_number() OVER (ORDER BY step, rowid) AS n
-        FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0) WHERE n % :every = 0"""
+    query = f"""SELECT w, author, program FROM (SELECT {windows.sql} AS w, author,
+            json_extract(payload, '$.program') AS program,
+            row_number() OVER (ORDER BY step, problem) AS n {programs}) WHERE n % :every = 0"""
     for row in side.rows(query, every=every):
-        teacher = authors.get(row["problem"], "?")
+        teacher = row["author"] or "?"
         shape = template(row["program"])
         counts[row["w"]][side.places.get(teacher, teacher)][shape] += 1
         common[shape] += 1

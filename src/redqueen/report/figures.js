@@ -137,9 +137,9 @@ const SECTIONS = [
       panels: (side) => metricLines(side, "Solve rate by kind", Object.keys(side.metrics).filter((name) => name.startsWith("solve/pass_rate/")).map((name) => [name, name.slice(16), colorOf("kinds", name)]), { ...SHARE, smooth: true }) },
     { id: "thoughts", note: "Answers that begin with a written thought, by task kind. Kinds without any are left out.",
       panels: (side) => {
-        const names = Object.keys(side.metrics).filter((name) => name.startsWith("solve/thought_frac/") && side.metrics[name].some((value) => value > 0));
-        const of = names.length === 1 ? `: ${names[0].slice(19)}` : "";
-        return metricLines(side, `Thinking before answering${of}`, names.map((name) => [name, name.slice(19), colorOf("kinds", name.replace("thought_frac", "pass_rate"))]), { ...SHARE, smooth: true });
+        const names = Object.keys(side.metrics).filter((name) => name.startsWith("solve/reasoning_frac/") && side.metrics[name].some((value) => value > 0));
+        const of = names.length === 1 ? `: ${names[0].slice(21)}` : "";
+        return metricLines(side, `Thinking before answering${of}`, names.map((name) => [name, name.slice(21), colorOf("kinds", name.replace("reasoning_frac", "pass_rate"))]), { ...SHARE, smooth: true });
       } },
   ] },
   { id: "coverage", short: "Coverage", title: "Coverage: is it new?", figures: [
@@ -166,7 +166,7 @@ const SECTIONS = [
     { id: "distance", note: "Distance of two members in weight space: the mean over pairs, and the closest pair. Near zero: two have become one.",
       panels: (side) => metricLines(side, "Distances", [["population/distance/teacher", "teachers", TEACHER], ["population/least_distance/teacher", "closest teachers", WARM[1]], ["population/distance/student", "students", STUDENT], ["population/least_distance/student", "closest students", COOL[1]]], { zero: true, events: evolved(side) }) },
     { id: "entropy", note: "Mean surprise per token written (minus log-probability). Near zero: members always write the same.",
-      panels: (side) => metricLines(side, "Surprise per token", [["propose/entropy", "teachers", TEACHER], ["solve/entropy", "students", STUDENT]], { zero: true, smooth: true }) },
+      panels: (side) => metricLines(side, "Surprise per token", [["propose/nll", "teachers", TEACHER], ["solve/nll", "students", STUDENT]], { zero: true, smooth: true }) },
   ] },
   { id: "members", short: "Strengths", title: "Who is good at what", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",

@@ -111,14 +111,14 @@ def extreme_solve_rate(figures: Figures) -> Iterator[Sentence]:
             f"Students solve only {_percent(ends[1])} of the attempts at the end: there is hardly a reward to learn from.",
             "race",
         )
-    unsolved = _ends(figures, "solve/unsolved_frac")
+    unsolved = _ends(figures, "solve/zero_pass_frac")
     if unsolved and unsolved[1] > 0.5:
         yield Sentence(
             "warning",
             f"{_percent(unsolved[1])} of the problems are solved by no attempt at the end.",
             "complexity",
         )
-    trivial = _ends(figures, "solve/trivial_frac")
+    trivial = _ends(figures, "solve/all_pass_frac")
     if trivial and trivial[1] > 0.6:
         yield Sentence(
             "warning",
@@ -247,7 +247,7 @@ def collapse(figures: Figures) -> Iterator[Sentence]:
                 f"The {role}s have come close to each other: {_percent(now / most)} of their largest mean distance.",
                 "similarity",
             )
-    for name, who in (("propose/entropy", "Teachers"), ("solve/entropy", "Students")):
+    for name, who in (("propose/nll", "Teachers"), ("solve/nll", "Students")):
         ends = _ends(figures, name)
         if ends and len(_line(figures, name)) >= 8 and ends[0] > 0.05 and ends[1] < 0.3 * ends[0]:
             yield Sentence(
@@ -259,7 +259,7 @@ def collapse(figures: Figures) -> Iterator[Sentence]:
 
 def thinking(figures: Figures) -> Iterator[Sentence]:
     for name in figures["metrics"]:
-        if not name.startswith("solve/thought_frac/"):
+        if not name.startswith("solve/reasoning_frac/"):
             continue
         ends, kind = _ends(figures, name), name.rpartition("/")[2]
         if ends and abs(ends[1] - ends[0]) > 0.1:

@@ -10,6 +10,9 @@ function difficultyOf(item) {
   return item.solve_rate <= 1 / 3 ? "hard" : item.solve_rate <= 2 / 3 ? "middling" : "easy";
 }
 
+// All text of a proposal: of its payload where it became a problem, else as the teacher wrote it.
+const textOf = (item) => (item.payload ? Object.values(item.payload).flat().join("\n") : item.text);
+
 const same = (one, other) => one !== null && other !== null && one.step === other.step && one.proposal === other.proposal;
 
 // The thought and the answer within an attempt, in either prompt pack.
@@ -35,7 +38,7 @@ function problemBrowser(sides) {
     (wanted.first === "" || item.step >= +wanted.first) && (wanted.last === "" || item.step <= +wanted.last) &&
     ["teacher", "student", "kind"].every((name) => !wanted[name] || item[name] === wanted[name]) &&
     (!wanted.difficulty || difficultyOf(item) === wanted.difficulty) &&
-    (!wanted.text || (item.program || item.text).includes(wanted.text)));
+    (!wanted.text || textOf(item).includes(wanted.text)));
 
   function choice(name, title, values) {
     const options = [html("option", { value: "", text: "any" }), ...values.map((value) => html("option", { value, text: visible(value), selected: wanted[name] === value }))];
@@ -68,22 +71,24 @@ function problemBrowser(sides) {
   function block(title, text) {
     return text === "" || text === undefined || text === null ? null : html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
   }
+  // A payload is the kind's own: each field is a block. Fields that run parallel to the gold answers are shown beside them.
+  function payloadBlocks({ payload, gold }) {
+    const lines = (value) => (Array.isArray(value) ? value.join("\n") : String(value ?? ""));
+    const beside = Object.keys(payload).find((name) => Array.isArray(payload[name]) && payload[name].length === gold.length && gold.length > 1);
+    return [...Object.entries(payload).map(([name, value]) => (name === beside ? block(`${name} → gold`, value.map((one, at) => `${one}  →  ${gold[at]}`).join("\n")) : name === "canonical" ? null : block(name, lines(value)))), beside ? null : block("gold", lines(gold))];
+  }
   function show(item, move = true) {
     const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${item.student ?? "?"}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];
-    if (item.problem) facts.push(`depth ${item.ast_depth}`, `branches ${item.cyclomatic}`, `${item.loc} lines`, `${item.steps_executed} executed`);
+    if (item.problem) facts.push(...Object.entries(item.features).map(([name, value]) => `${name} ${value}`));
     const attempts = (item.attempts || []).map(([text, verdict, why, reward, advantage, tokens], at) => {
       const [thought, answer] = parts(text);
       return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
         html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
         block("thought", thought), block("answer", answer), why ? html("p", { class: "note", text: visible(why) }) : null);
     });
-    const inputs = (item.inputs || []).map((one, at) => `${one}  →  ${item.outputs[at] ?? ""}`).join("\n");
     detail.replaceChildren(html("p", { class: "facts", text: visible(facts.join(" · ")) }), ...[
       item.rejection !== null ? html("p", { class: "rejected", text: visible(`rejected: ${item.rejection}${item.detail ? " – " + item.detail : ""}`) }) : null,
-      block(item.problem ? "program" : "as the teacher wrote it", item.program || item.text),
-      (item.inputs || []).length > 1 ? block("inputs → gold", inputs) : block("input", item.inputs?.[0]),
-      (item.inputs || []).length > 1 ? null : block("gold", item.outputs?.[0]),
-      block("message", item.message),
+      ...(item.problem ? payloadBlocks(item) : [block("text", item.text)]),
       attempts.length ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} right` }) : null, ...attempts].filter(Boolean));
     if (move && phone) detail.scrollIntoView({ block: "start" });
   }

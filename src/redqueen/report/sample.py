@@ -53,17 +53,19 @@ def proposal(side: Side, step: int, number: int) -> dict[str, Any]:
     found |= {name: rounded(found[name], 4) for name in ("solve_rate", "reward", "advantage")}
     if found["problem"] is None:
         return found
-    query = """SELECT program, inputs, outputs, message, cell, ast_depth, cyclomatic, loc, variables, steps_executed
+    query = """SELECT payload, gold, features, cell
         FROM problems WHERE world = :world AND problem = :problem"""
     posed = side.row(query, problem=found["problem"])
     if posed is not None:
         found |= {
-            **dict(posed),
-            "inputs": _texts(posed["inputs"]),
-            "outputs": _texts(posed["outputs"]),
-            "program": _cut(posed["program"]),
+            "payload": {
+                name: _cut_texts(value) for name, value in json.loads(posed["payload"]).items()
+            },
+            "gold": _cut_texts(json.loads(posed["gold"])),
+            "features": json.loads(posed["features"]),
+            "cell": posed["cell"],
         }
-        found["text"] = ""  # the program, the input and the message are all that was in it
+        found["text"] = ""  # the payload has all that was in it
     query = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
         WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
     found["attempts"] = [
@@ -80,8 +82,11 @@ def proposal(side: Side, step: int, number: int) -> dict[str, Any]:
     return found
 
 
-def _texts(stored: str) -> list[str]:
-    return [_cut(text) for text in json.loads(stored)]
+def _cut_texts(value: Any) -> Any:
+    """A text, or each text of a list, at a length that a page can hold."""
+    if isinstance(value, list):
+        return [_cut_texts(item) for item in value]
+    return _cut(value) if isinstance(value, str) else value
 
 
 def _cut(text: str) -> str:

@@ -36,11 +36,9 @@ def _lines(side: Side, step: int, number: int) -> Iterator[str]:
         else f"{100 * found['solve_rate']:.0f} % right"
     )
     yield f"{found['kind']} {found['problem']}: step {step}, {found['teacher']} -> {found['student']}, {rate}, reward {found['reward']}"
-    yield f"\n{found['program'].rstrip()}\n"
-    for given, gold in zip(found["inputs"], found["outputs"], strict=True):
-        yield f"f({given}) == {gold}"
-    if found["message"]:
-        yield f"message: {found['message']}"
+    for name, value in found["payload"].items():
+        yield f"\n{name}:\n" + "\n".join(value if isinstance(value, list) else [str(value)])
+    yield "\ngold:\n" + "\n".join(map(str, found["gold"]))
     for place, (text, verdict, detail, reward, _, tokens) in enumerate(found["attempts"], 1):
         yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens" + (
             f" ({detail})" if detail else ""

@@ -35,7 +35,7 @@ def measure(turn: StepState) -> None:
         )
         _mean(
             figures,
-            f"solve/thought_frac/{kind}",
+            f"solve/reasoning_frac/{kind}",
             (has_reasoning(attempt.text) for one in mine for attempt in one.attempts),
         )
         _mean(
@@ -43,16 +43,16 @@ def measure(turn: StepState) -> None:
             f"solve/pass_rate/{kind}",
             (one.solve_rate for one in mine if one.solve_rate is not None),
         )
-    _mean(figures, "solve/unsolved_frac", (one.solve_rate == 0 for one in problems))
-    _mean(figures, "solve/trivial_frac", (one.solve_rate == 1 for one in problems))
+    _mean(figures, "solve/zero_pass_frac", (one.solve_rate == 0 for one in problems))
+    _mean(figures, "solve/all_pass_frac", (one.solve_rate == 1 for one in problems))
     _mean(
         figures,
-        "propose/entropy",
+        "propose/nll",
         (-one.proposal.rollout.logprob for one in posed if one.proposal.rollout),
     )
     _mean(
         figures,
-        "solve/entropy",
+        "solve/nll",
         (-attempt.rollout.logprob for attempt in attempts if attempt.rollout),
     )
     _mean(

@@ -19,16 +19,6 @@ from redqueen.report.run_view import Side, rounded
 
 Format = Literal["jsonl", "parquet"]
 _BETA = 25 / 6
-_MEASURES = (
-    "ast_depth",
-    "cyclomatic",
-    "loc",
-    "variables",
-    "steps_executed",
-    "cell",
-    "canonical",
-    "behaviour",
-)
 
 
 def export_problems(found: list[Side], folder: Path, form: Format) -> tuple[Path, int]:
@@ -52,8 +42,8 @@ def problems(side: Side) -> Iterator[dict[str, Any]]:
     }
     ancestors = _ancestors(side)
     beta = side.setting("match.rating.beta", _BETA)
-    measures = ", ".join(f"q.{name}" for name in _MEASURES)
-    query = f"""SELECT q.problem, q.kind, q.program, q.inputs, q.outputs, q.message, p.step, p.teacher, m.student, p.shown, {measures}
+    query = """SELECT q.problem, q.kind, q.payload, q.gold, q.features, q.cell, q.behaviour,
+            p.step, p.teacher, m.student, p.shown
         FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
         JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
         WHERE p.world = ? ORDER BY p.step, p.proposal"""
@@ -65,11 +55,9 @@ def problems(side: Side) -> Iterator[dict[str, Any]]:
         attempts, right = answers.get(row["problem"], (0, 0))
         student = ratings.get((row["step"] - 1, row["student"]))
         yield {
-            **{
-                name: row[name]
-                for name in ("problem", "kind", "program", "message", "step", "teacher", "student")
-            },
-            **{name: json.loads(row[name]) for name in ("inputs", "outputs")},
+            **{name: row[name] for name in ("problem", "kind", "step", "teacher", "student")},
+            **json.loads(row["payload"]),
+            "outputs": json.loads(row["gold"]),
             "attempts": attempts,
             "right": right,
             "solve_rate": right / attempts if attempts else None,
@@ -78,7 +66,8 @@ def problems(side: Side) -> Iterator[dict[str, Any]]:
             "student_rating": rounded(student),
             "shown": json.loads(row["shown"]),
             "teacher_ancestors": ancestors.get(row["teacher"], []),
-            **{name: row[name] for name in _MEASURES},
+            **json.loads(row["features"]),
+            **{name: row[name] for name in ("cell", "behaviour")},
             "world": side.world,
             "arm": side.arm,
             "seed": side.seed,

@@ -1,0 +1,75 @@
+"""Reads a ledger of schema 1 through the current schema.
+
+The file is never changed: temporary views and tables of one read-only connection shadow its own.
+Views read the file as it is, so this works on a run that is still being played, too.
+"""
+
+import contextlib
+import json
+import sqlite3
+import tomllib
+
+import tomlkit
+
+from redqueen.config.renamed import rename_settings
+
+_METRICS = {
+    "propose/entropy": "propose/nll",
+    "solve/entropy": "solve/nll",
+    "solve/trivial_frac": "solve/all_pass_frac",
+    "solve/unsolved_frac": "solve/zero_pass_frac",
+    "update/rows_frac": "update/samples_frac",
+}
+_METRIC_NAME = " ".join(f"WHEN '{old}' THEN '{new}'" for old, new in _METRICS.items())
+
+_VIEWS = {
+    "problems": """
+        SELECT world, step, problem, kind,
+            (SELECT nullif(teacher, 'fixed') FROM main.proposals p
+                WHERE p.world = q.world AND p.step = q.step AND p.problem = q.problem
+                ORDER BY proposal LIMIT 1) AS author,
+            json_object('program', program, 'inputs', json(inputs), 'message', message,
+                'canonical', canonical) AS payload,
+            outputs AS gold,
+            json_object('ast_depth', ast_depth, 'cyclomatic', cyclomatic, 'loc', loc,
+                'variables', variables, 'steps_executed', steps_executed) AS features,
+            behaviour, cell
+        FROM main.problems q""",
+    "proposals": """
+        SELECT world, step, proposal, pairing, teacher, version, kind, prompt, shown, text, tokens,
+            logprob, ended AS finish_reason, problem, rejection, detail, solve_rate, reward,
+            advantage
+        FROM main.proposals""",
+    "attempts": """
+        SELECT world, step, proposal, attempt, problem, student, version, text, tokens, logprob,
+            ended AS finish_reason,
+            CASE verdict WHEN 'right' THEN 'correct' ELSE verdict END AS verdict,
+            detail, reward, advantage
+        FROM main.attempts""",
+    "updates": """
+        SELECT world, step, member, rows AS samples, tokens, loss, grad_norm, entropy, logprob_gap,
+            logprob_gap_max, kl, clipped_frac
+        FROM main.updates""",
+    "metrics": f"""
+        SELECT world, step, CASE name {_METRIC_NAME}
+            ELSE replace(name, 'solve/thought_frac/', 'solve/reasoning_frac/') END AS name, value
+        FROM main.metrics""",
+}
+
+
+def shadow_schema_1(connection: sqlite3.Connection) -> None:
+    """Let this connection see tables, values and settings under their current names."""
+    connection.execute("PRAGMA temp_store = MEMORY")
+    for name, query in _VIEWS.items():
+        connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
+    for name in ("run", "worlds"):
+        connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM main.{name}")
+    for (text,) in connection.execute("SELECT value FROM run WHERE name = 'config'").fetchall():
+        # An unreadable config stops only those who need it.
+        with contextlib.suppress(tomllib.TOMLDecodeError):
+            settings = tomlkit.dumps(rename_settings(tomllib.loads(text)))
+            connection.execute("UPDATE run SET value = ? WHERE name = 'config'", (settings,))
+    for world, text in connection.execute("SELECT world, config FROM worlds").fetchall():
+        settings = json.dumps(rename_settings(json.loads(text)))
+        connection.execute("UPDATE worlds SET config = ? WHERE world = ?", (settings, world))
+    connection.execute("PRAGMA query_only = ON")
