@@ -451,7 +451,7 @@ def test_in_self_play_members_learn_from_both_roles_unrated_and_nobody_is_replac
     assert rows(tmp_path, "SELECT count(*) FROM deaths") == [(0,)]
     ((wrote, learned),) = rows(
         tmp_path,
-        "SELECT (SELECT count(*) FROM proposals) + (SELECT count(*) FROM attempts), sum(rows) FROM updates",
+        "SELECT (SELECT count(*) FROM proposals) + (SELECT count(*) FROM attempts), sum(samples) FROM updates",
     )
     assert 0 < learned <= wrote
     assert rows(tmp_path, "SELECT count(*) FROM proposals WHERE advantage != 0")[0] > (0,)
