@@ -516,7 +516,7 @@ def test_the_bench_times_every_operator(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from redqueen.cli.bench.evolve import evolve
-    from redqueen.cli.bench.workload import SHAPES
+    from redqueen.cli.bench.shapes import SHAPES
 
     tiny = {
         "hidden_size": 32,

@@ -53,6 +53,9 @@ def top(
     if version:
         typer.echo(__version__)
         raise typer.Exit
+    from redqueen.cli.console import show_log
+
+    show_log()
 
 
 def main() -> None:

@@ -1,15 +1,31 @@
-"""What people see on the terminal: progress and notes go to standard error, so that standard output
+"""The terminal: progress, notes and log messages go to standard error, so that standard output
 stays data."""
+
+import logging
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 notes = Console(stderr=True, highlight=False)
+_STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
-def note(text: str) -> None:
-    """A line for people. Paths and texts of models may hold brackets: it is shown as it stands."""
-    notes.print(text, markup=False, soft_wrap=True)
+def note(text: str, style: str = "") -> None:
+    """Print a line as it stands: paths and model outputs may hold brackets, which are no markup."""
+    notes.print(text, style=style, markup=False, soft_wrap=True)
+
+
+class _NoteHandler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        note(self.format(record), _STYLES.get(record.levelno, ""))
+
+
+def show_log() -> None:
+    """Show what the library logs. A second call changes nothing."""
+    logger = logging.getLogger("redqueen")
+    logger.setLevel(logging.INFO)
+    if not any(isinstance(handler, _NoteHandler) for handler in logger.handlers):
+        logger.addHandler(_NoteHandler())
 
 
 def progress() -> Progress:
@@ -26,4 +42,4 @@ def progress() -> Progress:
 
 def warn_if_unsafe(unsafe: bool) -> None:
     if unsafe:
-        notes.print("[bold red]the sandbox runs in unsafe mode: programs may harm this machine[/]")
+        note("the sandbox runs in unsafe mode: programs may harm this machine", "bold red")

@@ -6,30 +6,26 @@ import json
 import os
 import platform
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from redqueen import __version__
+from redqueen.benchmarks.data import VARIABLE
+from redqueen.benchmarks.suites import BENCHMARKS
 from redqueen.cli.options import Json
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError
+from redqueen.pawn.heldout import FOLDER, load_suite
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.sandbox.selftest import failures
 
-BENCHMARKS = (
-    "aime24.jsonl", "aime25.jsonl", "amc23.jsonl", "cruxeval.jsonl", "gsm8k_test.jsonl", "humaneval.jsonl", "humaneval_plus.jsonl.gz",
-    "humaneval_plus_mini.jsonl.gz",
-    "livecodebench_v1_public.jsonl", "math500.jsonl", "mbpp.jsonl", "mbpp_plus.jsonl.gz", "minerva_math.jsonl", "olympiadbench.jsonl.gz",
-)  # fmt: skip
-EXTRAS = ("peft", "gguf", "datasets", "vllm", "ray")
-
-
-def doctor(as_json: Json = False) -> None:
-    """Say what this machine can do: Python, torch, GPU, sandbox walls, data, optional extras."""
-    report = examine()
-    show(report, as_json)
-    raise typer.Exit(0 if report.ready else 1)
+EXTRAS = ("peft", "gguf", "datasets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,134 +38,108 @@ class Finding:
     """Without it nothing runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    findings: tuple[Finding, ...]
-
-    @property
-    def ready(self) -> bool:
-        return all(finding.ok for finding in self.findings if finding.needed)
-
-
-def examine() -> Report:
-    return Report((*_python(), *_torch(), *_pawn(), *_sandbox(), *_data(), *_extras()))
+def doctor(as_json: Json = False) -> None:
+    """Say what this machine can do: Python, torch, GPU, sandbox walls, data, optional extras."""
+    findings = (*_python(), *_torch(), *_pawn(), *_sandbox(), *_data(), *_extras())
+    ready = all(finding.ok for finding in findings if finding.needed)
+    if as_json:
+        items = [asdict(finding) for finding in findings]
+        print(json.dumps({"ready": ready, "findings": items}, indent=1))
+    else:
+        _show(findings, ready)
+    raise typer.Exit(0 if ready else 1)
 
 
 def _python() -> list[Finding]:
-    ok = sys.version_info >= (3, 11)
-    machine = (
-        f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores"
-    )
+    version = platform.python_version()
+    recent = sys.version_info >= (3, 11)
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
     return [
         Finding(
             "machine",
             "python",
-            ok,
-            platform.python_version() + ("" if ok else ": 3.11 or later is needed"),
+            recent,
+            version if recent else f"{version}: 3.11 or later is needed",
             needed=True,
         ),
-        Finding("machine", "system", sys.platform == "linux", machine),
+        Finding("machine", "system", sys.platform == "linux", f"{system}, {os.cpu_count()} cores"),
         Finding("machine", "redqueen", True, __version__),
     ]
 
 
 def _torch() -> list[Finding]:
+    packages = [
+        _installed("torch", name, "not installed; `make setup` installs it")
+        for name in ("torch", "transformers", "tokenizers")
+    ]
     if importlib.util.find_spec("torch") is None:
-        return [Finding("torch", "torch", False, "not installed; `make setup` installs it")]
+        return packages
     import torch
 
-    found = [Finding("torch", "torch", True, torch.__version__)]
-    for name in ("transformers", "tokenizers"):
-        found.append(_installed("torch", name, "not installed; `make setup` installs it"))
-    if torch.cuda.is_available():
-        for index in range(torch.cuda.device_count()):
-            properties = torch.cuda.get_device_properties(index)
-            found.append(
+    gpus = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return [
+        *packages,
+        *(
+            Finding("torch", f"gpu {i}", True, f"{gpu.name}, {gpu.total_memory / 2**30:.0f} GiB")
+            for i, gpu in enumerate(gpus)
+        ),
+        *(
+            []
+            if gpus
+            else [
                 Finding(
-                    "torch",
-                    f"gpu {index}",
-                    True,
-                    f"{properties.name}, {properties.total_memory / 2**30:.0f} GiB",
+                    "torch", "gpu", False, "none that torch can use; small models run on the CPU"
                 )
-            )
-    else:
-        found.append(
-            Finding(
-                "torch", "gpu", False, "none that torch can use; the CPU will do for small models"
-            )
-        )
-    return found
+            ]
+        ),
+    ]
 
 
 def _pawn() -> list[Finding]:
     """The base and the suites that ship with the package."""
-    from redqueen.pawn.heldout import FOLDER, load_suite
-
     weights = FOLDER.parent / "weights"
     try:
         record = json.loads((weights / "pretraining.json").read_text())
         whole = (weights / "model.safetensors").stat().st_size > record["parameters"]
-        found = [
-            Finding(
-                "base",
-                "pawn",
-                whole,
-                f"{record['parameters'] / 1e6:.1f}M parameters, {record['tokens'] / 1e6:.0f}M tokens",
-            )
-        ]
-        return [
-            *found,
-            Finding(
-                "base",
-                "suites",
-                True,
-                f"{len(load_suite('heldout'))} held-out problems, checksum right",
-            ),
-        ]
+        problems = len(load_suite("heldout"))
     except (OSError, ValueError, DataError) as error:
         return [Finding("base", "pawn", False, f"{error}; install the package again")]
+    size = f"{record['parameters'] / 1e6:.1f}M parameters, {record['tokens'] / 1e6:.0f}M tokens"
+    return [
+        Finding("base", "pawn", whole, size),
+        Finding("base", "suites", True, f"{problems} held-out problems, checksum matches"),
+    ]
 
 
 def _sandbox() -> list[Finding]:
-    from redqueen.config.sandbox import SandboxConfig
-    from redqueen.sandbox.pool import SandboxPool
-    from redqueen.sandbox.selftest import failures
-
-    try:
-        with SandboxPool(
-            SandboxConfig(workers=1, unsafe=True)
-        ) as pool:  # so that it opens, whatever the self-test says
+    try:  # in unsafe mode the pool opens whatever the self-test says
+        with SandboxPool(SandboxConfig(workers=1, unsafe=True)) as pool:
             walls, failed = pool.walls, failures(pool)
     except SandboxError as error:
         return [Finding("sandbox", "self-test", False, str(error), needed=True)]
-    said = "; ".join(failed) or "every attack was stopped, an honest program ran"
-    found = [
-        Finding("sandbox", name.replace("_", " "), state.startswith("up"), state)
-        for name, state in walls.items()
+    detail = "; ".join(failed) or "every attack was stopped, an honest program ran"
+    return [
+        *(
+            Finding("sandbox", name.replace("_", " "), state.startswith("up"), state)
+            for name, state in walls.items()
+        ),
+        Finding("sandbox", "self-test", not failed, detail, needed=True),
     ]
-    return [*found, Finding("sandbox", "self-test", not failed, said, needed=True)]
 
 
 def _data() -> list[Finding]:
-    folder = os.environ.get("REDQUEEN_DATA")
+    folder = os.environ.get(VARIABLE)
     if not folder:
-        return [
-            Finding(
-                "data",
-                "benchmarks",
-                False,
-                "REDQUEEN_DATA is not set: it names a folder of benchmark files",
-            )
-        ]
-    present = [name for name in BENCHMARKS if (Path(folder) / name).is_file()]
-    return [
-        Finding(
-            "data",
-            "benchmarks",
-            bool(present),
-            f"{len(present)} of {len(BENCHMARKS)} known files in {folder}",
-        )
+        detail = f"{VARIABLE} is not set: it names a folder of benchmark files"
+        return [Finding("data", "benchmarks", False, detail)]
+    files = {suite.source.file.removesuffix(".gz") for suite in BENCHMARKS.values()}
+    present = [
+        name
+        for name in files
+        if any((Path(folder) / name).with_suffix(end).is_file() for end in (".jsonl", ".jsonl.gz"))
     ]
+    detail = f"{len(present)} of {len(files)} known files in {folder}"
+    return [Finding("data", "benchmarks", bool(present), detail)]
 
 
 def _extras() -> list[Finding]:
@@ -183,32 +153,16 @@ def _installed(topic: str, name: str, otherwise: str) -> Finding:
         return Finding(topic, name, False, otherwise)
 
 
-def show(report: Report, as_json: bool) -> None:
+def _show(findings: Sequence[Finding], ready: bool) -> None:
     console = Console(highlight=False)
-    if as_json:
-        findings = [
-            {
-                "topic": item.topic,
-                "name": item.name,
-                "ok": item.ok,
-                "needed": item.needed,
-                "detail": item.detail,
-            }
-            for item in report.findings
-        ]
-        console.print(
-            json.dumps({"ready": report.ready, "findings": findings}, indent=1),
-            soft_wrap=True,
-            markup=False,
-        )
-        return
     table = Table(box=None, show_header=False, padding=(0, 2))
     topic = ""
-    for item in report.findings:
-        mark = "[green]✓[/]" if item.ok else "[red]✗[/]" if item.needed else "[yellow]–[/]"
-        table.add_row(item.topic if item.topic != topic else "", mark, item.name, item.detail)
-        topic = item.topic
+    for finding in findings:
+        mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
+        shown_topic = finding.topic if finding.topic != topic else ""
+        table.add_row(shown_topic, mark, finding.name, escape(finding.detail))
+        topic = finding.topic
     console.print(table)
     console.print(
-        "[bold green]ready[/]" if report.ready else "[bold red]not ready: see the lines marked ✗[/]"
+        "[bold green]ready[/]" if ready else "[bold red]not ready: see the lines marked ✗[/]"
     )

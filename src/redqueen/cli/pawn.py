@@ -1,4 +1,4 @@
-"""`redqueen pawn`: train the bundled base, look at the programs it learns from, build the held-out
+"""`redqueen pawn`: train the bundled base, print programs it learns from, build the held-out
 suites."""
 
 import json
@@ -33,26 +33,26 @@ def sample(
     as_json: Json = False,
 ) -> None:
     """Print random programs with inputs and outputs, as Pawn is trained on."""
-    draw = stream(seed, "pawn", "sample", tier)
+    rng = stream(seed, "pawn", "sample", tier)
     for number in range(count):
-        program = draw_program(draw, tier)
+        program = draw_program(rng, tier)
         sys.stdout.write(_line(program) if as_json else _readable(program, number + 1))
 
 
 def _line(program: Program) -> str:
-    shown = {
+    fields = {
         "tier": program.tier,
         "program": program.text,
         "inputs": program.inputs,
         "outputs": program.outputs,
     }
-    return json.dumps({**shown, "traces": program.traces, "hint": program.hint}) + "\n"
+    return json.dumps({**fields, "traces": program.traces, "hint": program.hint}) + "\n"
 
 
 def _readable(program: Program, number: int) -> str:
     calls = "".join(
-        f"f({given}) -> {output}\n"
-        for given, output in zip(program.inputs[:3], program.outputs[:3], strict=True)
+        f"f({arguments}) -> {output}\n"
+        for arguments, output in zip(program.inputs[:3], program.outputs[:3], strict=True)
     )
     trace = "".join(f"  {line}\n" for line in program.traces[0])
     return (
@@ -73,14 +73,14 @@ def suites(
 
     with SandboxPool() as sandbox:
         build_suites(out, sandbox, each)
-    notes.print(f"suites written to {out}")
+    note(f"suites written to {out}")
 
 
 @app.command()
 def train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
-    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to learn from.")] = 900_000_000,
+    tokens: Annotated[int, typer.Option(min=100_000, help="Tokens to train on.")] = 900_000_000,
     hidden: Annotated[
         int, typer.Option(min=32, help="Width of the model, a multiple of 32.")
     ] = 256,
@@ -91,13 +91,13 @@ def train(
     ] = 0.4,
     learning_rate: Annotated[
         float,
-        typer.Option(min=0, help="Highest learning rate; a tenth of it is enough to read on."),
+        typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
     ] = 2.5e-3,
     start: Annotated[
         str,
         typer.Option(
             "--from",
-            help="Read on from this model, of its size: a folder, or pawn. Give another --seed.",
+            help="Continue training this model: a folder, or pawn. Give another --seed.",
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
@@ -134,27 +134,25 @@ def train(
         def report(done: int, loss: float) -> None:
             nonlocal last
             bar.update(task, completed=done, description=f"loss {loss:.3f}")
-            if (
-                not notes.is_terminal and done * 20 // tokens > last
-            ):  # a plain log: a line for every 5 %
-                last = done * 20 // tokens
-                notes.print(
-                    f"{100 * done // tokens} % of {tokens / 1e6:.0f}M tokens, loss {loss:.4f}"
-                )
+            twentieths = done * 20 // tokens
+            if not notes.is_terminal and twentieths > last:  # a line every 5 % in a plain log
+                last = twentieths
+                note(f"{100 * done // tokens} % of {tokens / 1e6:.0f}M tokens, loss {loss:.4f}")
 
         trained = pretrain(
             settings, excluded_keys(), str(where), workers or os.cpu_count() or 1, report
         )
     save(trained, settings, out)
-    notes.print(
-        f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
+    note(
+        f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents "
+        f"in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"
     )
     note(f"sha256 of its weights: {sha256((out / 'model.safetensors').read_bytes()).hexdigest()}")
-    notes.print(f"its scores: redqueen eval {out} --suite heldout")
+    note(f"its scores: redqueen eval {out} --suite heldout")
 
 
 def _start_folder(start: str, seed: int) -> str:
-    """Where the model to read on from is; it must not have read the documents of this seed."""
+    """The folder of the model to continue from; its training must have had another seed."""
     from redqueen.models.base import PAWN
 
     folder = PAWN if start == "pawn" else Path(start).expanduser()
@@ -162,10 +160,12 @@ def _start_folder(start: str, seed: int) -> str:
         read = json.loads((folder / "pretraining.json").read_text())["settings"]["seed"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
-            f"--from {start}: there is no Pawn in {folder} (a folder that `redqueen pawn train` wrote, or pawn)"
+            f"--from {start}: there is no Pawn in {folder} "
+            "(a folder that `redqueen pawn train` wrote, or pawn)"
         ) from error
     if read == seed:
         raise ConfigError(
-            f"--from {start}: it has read the documents of seed {read} already; give another one, such as --seed {read + 1}"
+            f"--from {start}: it was trained on the documents of seed {read} already; "
+            f"give another one, such as --seed {read + 1}"
         )
     return str(folder)

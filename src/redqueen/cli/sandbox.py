@@ -1,4 +1,4 @@
-"""`redqueen sandbox run`: programs in, outcomes out, one a line, in order."""
+"""`redqueen sandbox`: run programs, write one outcome a line."""
 
 import json
 from collections.abc import Iterator
@@ -66,13 +66,13 @@ def run(
     warn_if_unsafe(config.unsafe)
     with open_output(out) as output, SandboxPool(config) as pool, progress() as bar:
         task = bar.add_task("running", total=len(jobs))
-        for index, outcome in _in_order(pool, jobs):
+        for index, outcome in _stream_in_order(pool, jobs):
             output.write(_line(cases[index]["name"], outcome) + "\n")
             output.flush()
             bar.advance(task)
 
 
-def _in_order(pool: SandboxPool, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
+def _stream_in_order(pool: SandboxPool, jobs: list[Job]) -> Iterator[tuple[int, Outcome]]:
     waiting: dict[int, Outcome] = {}
     due = 0
     for index, outcome in pool.stream(jobs):

@@ -1,5 +1,4 @@
-"""`redqueen verify`: proposals as a model wrote them become problems, or rejections with their
-reason."""
+"""`redqueen verify`: turns proposals into problems, or rejects them with a reason."""
 
 import json
 from collections import Counter
@@ -80,8 +79,7 @@ def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
 
 
 def _archived(program: str) -> Problem:
-    """A program that a code_f proposal was written for; of the archived problem no more is needed
-    to verify it."""
+    """The archived problem that a code_f proposal is about: only its program matters here."""
     return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0), 0)
 
 
@@ -99,21 +97,23 @@ def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
 
 
 def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | Rejection) -> None:
-    """One proposal: its verdict on a line, then what it is about."""
+    """The verdict on one line, then the problem or the rejected text."""
     if isinstance(verdict, Problem):
         measure = verdict.complexity
         console.print(
             f"[bold green]✓ {number:2} {proposal.kind}[/]  problem {verdict.key[:8]}  "
-            f"[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · {measure.loc} lines · {verdict.steps} steps executed[/]"
+            f"[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · "
+            f"{measure.loc} lines · {verdict.steps} steps executed[/]"
         )
         _indented(console, verdict.program)
         if verdict.message:
             _indented(console, f'"{verdict.message}"')
-        for given, output in zip(verdict.inputs, verdict.outputs, strict=True):
-            _indented(console, f"f({_cut(given)}) → {_cut(output)}", "green")
+        for arguments, output in zip(verdict.inputs, verdict.outputs, strict=True):
+            _indented(console, f"f({_cut(arguments)}) → {_cut(output)}", "green")
     else:
         console.print(
-            f"[bold red]✗ {number:2} {proposal.kind}[/]  {verdict.reason}: {escape(_cut(verdict.detail))}"
+            f"[bold red]✗ {number:2} {proposal.kind}[/]  "
+            f"{verdict.reason}: {escape(_cut(verdict.detail))}"
         )
         _indented(console, _cut(_without_tags(proposal.text), 400), "dim")
 
@@ -124,7 +124,7 @@ def _indented(console: Console, text: str, style: str = "") -> None:
 
 
 def _without_tags(text: str) -> str:
-    """The part of a text between its answer tags, if it has them, without the fences."""
+    """The text between the answer tags, without code fences; the whole text if it has no tags."""
     answer = text.rpartition("<answer>")[2].partition("</answer>")[0]
     return "\n".join(line for line in answer.splitlines() if not line.startswith("```"))
 
@@ -143,7 +143,7 @@ def _cut(text: str, most: int = 80) -> str:
 
 
 def _printable(text: str) -> str:
-    """Hostile text may carry control codes: they reach a terminal only escaped."""
+    """Escape control codes: a hostile text must not drive the terminal."""
     return "".join(
         char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
     )

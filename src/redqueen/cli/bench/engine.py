@@ -1,16 +1,15 @@
-"""How fast the engine is, as ratios within one run: many members against one, against the bare
-base, against PEFT one adapter at a time.
+"""`redqueen bench engine`: engine speed as ratios within one run. Many members against one, against
+the bare base, and against PEFT with one adapter at a time.
 
-Every comparison runs the same rows with the same lengths, in turns, and takes the median of its
-rounds. Weights may be random: what is measured does not depend on them, since rows are ended by
-their limits and not by a stop token.
+Every comparison processes the same requests with the same lengths, alternating between the ways,
+and takes the median over rounds. Random weights are fine: completions end at their token limit, not
+at a stop token, so the work does not depend on the weights.
 """
 
 import json
-import math
-import statistics
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from statistics import median
 from typing import Annotated, Any
 
 import torch
@@ -20,17 +19,17 @@ from rich.table import Table
 
 from redqueen.cli.bench.peft import PeftBaseline
 from redqueen.cli.bench.workload import Workload, bench_base, sample_requests, time_call
-from redqueen.cli.console import notes
+from redqueen.cli.console import note
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.protocol import (
+    SampleRequest,
     SamplingParams,
     TrainSample,
     TrainSettings,
-    TrainStats,
 )
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.models.base import pick_device
+from redqueen.models.base import Base, pick_device
 
 _MEANING = {
     "generate_8_over_1": "seconds to sample the same tokens from all members / from one",
@@ -41,11 +40,11 @@ _MEANING = {
     "peft_train_over_ours": "seconds of PEFT training, one adapter at a time / ours",
     "tokens_per_s": "tokens sampled per second, all members",
     "train_tokens_per_s": "tokens trained on per second, prompts counted once",
-    "idle_frac": "share of lane steps without a row",
+    "idle_frac": "share of sequence-slot steps without a sequence",
     "padding_frac": "share of padding in training",
-    "shared_frac": "tokens that training was spared because attempts share prompts",
+    "shared_frac": "share of tokens saved in training because attempts share prompts",
     "logprob_gap": "mean difference of log-probabilities, sampled and trained",
-    "peak_gb": "most GPU memory",
+    "peak_gb": "peak GPU memory",
 }
 
 
@@ -97,7 +96,7 @@ def engine(
     )
     lora = LoraConfig(rank=rank, alpha=2 * rank)
     workload = Workload(members, prompts, attempts, prompt_tokens, 8, longest, skew, rounds, train)
-    result = bench_engine(model, device, config, lora, workload, peft, notes.print)
+    result = bench_engine(model, device, config, lora, workload, peft)
     if as_json:
         print(json.dumps(result.as_json()))
     else:
@@ -109,10 +108,10 @@ class EngineBench:
     model: str
     device: str
     workload: Workload
-    generate_8_over_1: float
+    generate_8_over_1: float | None
     train_8_over_1: float | None
     step_8_over_1: float | None
-    generate_over_base: float
+    generate_over_base: float | None
     peft_generate_over_ours: float | None
     peft_train_over_ours: float | None
     tokens_per_s: float
@@ -127,10 +126,12 @@ class EngineBench:
         return asdict(self)
 
 
-Say = Callable[[str], None]
-_LEARNING = TrainSettings(learning_rate=1e-6)
+Seconds = dict[str, list[float]]
+"""Of each way that was measured, one entry a round."""
+_SAMPLING = SamplingParams(temperature=1.0)
+_OPTIMIZER = TrainSettings(learning_rate=1e-6)
 _PEFT_ROUNDS = 2
-"""It takes several times as long as all the rest."""
+"""PEFT takes several times as long as everything else together."""
 
 
 def bench_engine(
@@ -140,84 +141,47 @@ def bench_engine(
     lora: LoraConfig,
     workload: Workload,
     with_peft: bool,
-    say: Say,
 ) -> EngineBench:
     where = pick_device(device)
+    cuda = where.type == "cuda"
     base = bench_base(name, where)
-    engine = TorchEngine(base, workload.members, config, lora)
-    for slot in range(workload.members):  # not the base: B is no longer zero
-        engine.write(
-            slot,
-            {key: (a, torch.randn_like(b) * 0.01) for key, (a, b) in engine.read(slot).items()},
-            reset_optimizer=True,
-        )
-    bare = TorchEngine(base, 0, config)
-    many, one = sample_requests(workload, workload.members), sample_requests(workload, 1)
-    sampling = SamplingParams(1.0)
-    if where.type == "cuda":
+    engine = _new_engine(base, config, lora, workload.members)
+    if cuda:
         torch.cuda.reset_peak_memory_stats()
-    say(f"generate: {len(many)} rows")
-    generated = _rounds(
-        workload.rounds,
-        where,
-        many=lambda: engine.generate(many, sampling),
-        one=lambda: engine.generate(one, sampling),
-        bare=lambda: bare.generate(one, sampling),
-    )
-    found = engine.generate(many, sampling)
-    tokens = sum(len(completion.tokens) for completion in found)
+    requests = sample_requests(workload, workload.members)
+    seconds = _time_sampling(engine, TorchEngine(base, 0, config), requests, workload)
+    completions = engine.generate(requests, _SAMPLING)
     assert engine.generated is not None
-    idle = engine.generated.idle_frac
-    learned = [
-        TrainSample(row.slot, row.prompt, done.tokens, 1.0, done.logprobs)
-        for row, done in zip(many, found, strict=True)
+    idle_frac = engine.generated.idle_frac
+    samples = [
+        TrainSample(request.slot, request.prompt, done.tokens, 1.0, done.logprobs)
+        for request, done in zip(requests, completions, strict=True)
     ]
-    trained, stats = (
-        _trained(engine, learned, workload, where, say) if workload.train else (None, None)
-    )
-    peak = torch.cuda.max_memory_allocated() / 1e9 if where.type == "cuda" else None
-    peft_generated = peft_trained = None
+    stats = None
+    if workload.train:
+        stats = engine.train(samples, _OPTIMIZER)
+        seconds |= _time_training(engine, samples, workload.rounds)
+        seconds["step"] = _add(seconds["generate"], seconds["train"])
+        seconds["step_one"] = _add(seconds["generate_one"], seconds["train_one"])
+    peak = torch.cuda.max_memory_allocated() / 1e9 if cuda else None
     if with_peft and workload.train:
-        say("PEFT, one adapter at a time")
-        other = PeftBaseline(name, where, lora, workload.members)
-        peft_generated = _rounds(
-            _PEFT_ROUNDS,
-            where,
-            ours=lambda: engine.generate(many, sampling),
-            peft=lambda: other.generate(many),
-        )
-        other.choose_batch(learned)
-        peft_trained = _rounds(
-            _PEFT_ROUNDS,
-            where,
-            ours=lambda: engine.train(learned, _LEARNING),
-            peft=lambda: other.train(learned),
-        )
-    ours = statistics.median(generated["many"])
-    ours_training = statistics.median(trained["many"]) if trained else math.nan
+        note("PEFT, one adapter at a time")
+        peft = PeftBaseline(name, where, lora, workload.members)
+        seconds |= _time_peft(engine, peft, requests, samples)
+    tokens = sum(len(done.tokens) for done in completions)
     return EngineBench(
         model=name,
-        device=torch.cuda.get_device_name()
-        if where.type == "cuda"
-        else f"CPU, {torch.get_num_threads()} threads",
+        device=torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
         workload=workload,
-        generate_8_over_1=_ratio(generated["many"], generated["one"]),
-        train_8_over_1=_ratio(trained["many"], trained["one"]) if trained else None,
-        step_8_over_1=_ratio(
-            _sums(generated["many"], trained["many"]), _sums(generated["one"], trained["one"])
-        )
-        if trained
-        else None,
-        generate_over_base=_ratio(generated["bare"], generated["many"]),
-        peft_generate_over_ours=None
-        if peft_generated is None
-        else _ratio(peft_generated["peft"], peft_generated["ours"]),
-        peft_train_over_ours=None
-        if peft_trained is None
-        else _ratio(peft_trained["peft"], peft_trained["ours"]),
-        tokens_per_s=round(tokens / ours, 1),
-        train_tokens_per_s=round(stats.tokens / ours_training, 1) if stats else None,
-        idle_frac=round(idle, 4),
+        generate_8_over_1=_ratio(seconds, "generate", "generate_one"),
+        train_8_over_1=_ratio(seconds, "train", "train_one"),
+        step_8_over_1=_ratio(seconds, "step", "step_one"),
+        generate_over_base=_ratio(seconds, "generate_bare", "generate"),
+        peft_generate_over_ours=_ratio(seconds, "peft_generate", "generate_beside_peft"),
+        peft_train_over_ours=_ratio(seconds, "peft_train", "train_beside_peft"),
+        tokens_per_s=round(tokens / median(seconds["generate"]), 1),
+        train_tokens_per_s=round(stats.tokens / median(seconds["train"]), 1) if stats else None,
+        idle_frac=round(idle_frac, 4),
         padding_frac=round(stats.padding_frac, 4) if stats else None,
         shared_frac=round(stats.shared_frac, 4) if stats else None,
         logprob_gap=max(member.logprob_gap for member in stats.members.values()) if stats else None,
@@ -225,46 +189,86 @@ def bench_engine(
     )
 
 
-def _trained(
-    engine: TorchEngine,
-    learned: list[TrainSample],
-    workload: Workload,
-    where: torch.device,
-    say: Say,
-) -> tuple[dict[str, list[float]], TrainStats]:
-    """Seconds of training on the same rows, by all members and by one."""
-    by_one = [
-        TrainSample(0, row.prompt, row.completion, row.advantage, row.logprobs) for row in learned
-    ]
-    stats = engine.train(learned, _LEARNING)
-    say(f"train: {sum(len(row.completion) for row in learned)} tokens")
-    return _rounds(
+def _new_engine(base: Base, config: EngineConfig, lora: LoraConfig, members: int) -> TorchEngine:
+    """An engine whose members differ from the base: B is not zero."""
+    engine = TorchEngine(base, members, config, lora)
+    for slot in range(members):
+        adapter = {
+            name: (a, torch.randn_like(b) * 0.01) for name, (a, b) in engine.read(slot).items()
+        }
+        engine.write(slot, adapter, reset_optimizer=True)
+    return engine
+
+
+def _time_sampling(
+    engine: TorchEngine, bare: TorchEngine, requests: list[SampleRequest], workload: Workload
+) -> Seconds:
+    """The same requests by all members, by one, and by the base without adapters."""
+    note(f"generate: {len(requests)} sequences")
+    of_one = sample_requests(workload, 1)
+    return _time_rounds(
         workload.rounds,
-        where,
-        many=lambda: engine.train(learned, _LEARNING),
-        one=lambda: engine.train(by_one, _LEARNING),
-    ), stats
+        engine.base.device,
+        generate=lambda: engine.generate(requests, _SAMPLING),
+        generate_one=lambda: engine.generate(of_one, _SAMPLING),
+        generate_bare=lambda: bare.generate(of_one, _SAMPLING),
+    )
 
 
-def _sums(some: list[float], others: list[float]) -> list[float]:
-    return [a + b for a, b in zip(some, others, strict=True)]
+def _time_training(engine: TorchEngine, samples: list[TrainSample], rounds: int) -> Seconds:
+    """The same samples by all members, and by one."""
+    note(f"train: {sum(len(sample.completion) for sample in samples)} tokens")
+    of_one = [replace(sample, slot=0) for sample in samples]
+    return _time_rounds(
+        rounds,
+        engine.base.device,
+        train=lambda: engine.train(samples, _OPTIMIZER),
+        train_one=lambda: engine.train(of_one, _OPTIMIZER),
+    )
 
 
-def _rounds(
-    rounds: int, where: torch.device, **ways: Callable[[], object]
-) -> dict[str, list[float]]:
-    """Seconds of every way, in turns, after one round that does not count."""
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(rounds + 1):
-        for name, way in ways.items():
-            seconds = time_call(way, where)
-            if turn:
-                found[name].append(seconds)
-    return found
+def _time_peft(
+    engine: TorchEngine,
+    peft: PeftBaseline,
+    requests: list[SampleRequest],
+    samples: list[TrainSample],
+) -> Seconds:
+    generated = _time_rounds(
+        _PEFT_ROUNDS,
+        engine.base.device,
+        generate_beside_peft=lambda: engine.generate(requests, _SAMPLING),
+        peft_generate=lambda: peft.generate(requests),
+    )
+    peft.choose_batch_size(samples)
+    trained = _time_rounds(
+        _PEFT_ROUNDS,
+        engine.base.device,
+        train_beside_peft=lambda: engine.train(samples, _OPTIMIZER),
+        peft_train=lambda: peft.train(samples),
+    )
+    return generated | trained
 
 
-def _ratio(some: list[float], others: list[float]) -> float:
-    return round(statistics.median(a / b for a, b in zip(some, others, strict=True)), 3)
+def _time_rounds(rounds: int, where: torch.device, **ways: Callable[[], object]) -> Seconds:
+    """Alternate between the ways; the first round is a warm-up."""
+    seconds: Seconds = {name: [] for name in ways}
+    for number in range(rounds + 1):
+        for name, call in ways.items():
+            elapsed = time_call(call, where)
+            if number:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def _add(left: list[float], right: list[float]) -> list[float]:
+    return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def _ratio(seconds: Seconds, left: str, right: str) -> float | None:
+    """The median over rounds; None if it was not measured."""
+    if left not in seconds:
+        return None
+    return round(median(a / b for a, b in zip(seconds[left], seconds[right], strict=True)), 3)
 
 
 def _table(result: EngineBench) -> Table:

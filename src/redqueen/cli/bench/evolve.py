@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.bench.workload import SHAPES
+from redqueen.cli.bench.shapes import SHAPES
 from redqueen.cli.console import notes
 from redqueen.cli.options import Device, Json
 from redqueen.models.base import pick_device
@@ -61,24 +61,22 @@ def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench
 
     where = pick_device(device)
     cuda = where.type == "cuda"
-    there = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
-    here = (
-        [{name: (a.cpu(), b.cpu()) for name, (a, b) in member.items()} for member in there]
-        if cuda
-        else []
-    )
+    parents = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
+    cpu_parents = [
+        {name: (a.cpu(), b.cpu()) for name, (a, b) in member.items()} for member in parents if cuda
+    ]
     seconds, from_cpu = {}, {}
     for name, operator in {**MUTATIONS, **CROSSOVERS}.items():
         notes.print(name)
-        seconds[name] = _median(operator, there, None, rounds, cuda)
+        seconds[name] = _median(operator, parents, None, rounds, cuda)
         if cuda:
-            from_cpu[name] = _median(operator, here, str(where), rounds, cuda)
+            from_cpu[name] = _median(operator, cpu_parents, str(where), rounds, cuda)
     return EvolveBench(
         shape=shape,
         rank=rank,
         device=torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
-        projections=len(there[0]),
-        parameters=sum(a.numel() + b.numel() for a, b in there[0].values()),
+        projections=len(parents[0]),
+        parameters=sum(a.numel() + b.numel() for a, b in parents[0].values()),
         seconds=seconds,
         seconds_from_cpu=from_cpu if cuda else None,
     )
@@ -109,13 +107,13 @@ def random_member(shape: str, rank: int, seed: int, device: str) -> "Adapter":
     """A member as training might have made it: B is not zero."""
     import torch
 
-    draw = torch.Generator(device).manual_seed(seed)
+    rng = torch.Generator(device).manual_seed(seed)
     member: Adapter = {}
     for name, (inside, outside) in projections(shape).items():
-        a = (torch.rand(inside, rank, generator=draw, device=device) * 2 - 1) / inside**0.5
+        a = (torch.rand(inside, rank, generator=rng, device=device) * 2 - 1) / inside**0.5
         member[name] = (
             a,
-            torch.rand(rank, outside, generator=draw, device=device).sub_(0.5).mul_(0.02),
+            torch.rand(rank, outside, generator=rng, device=device).sub_(0.5).mul_(0.02),
         )
     return member
 
@@ -123,21 +121,24 @@ def random_member(shape: str, rank: int, seed: int, device: str) -> "Adapter":
 def _median(
     operator: Operator, parents: "list[Adapter]", device: str | None, rounds: int, cuda: bool
 ) -> float:
-    """Seconds of one child; on a GPU after one that does not count."""
+    """Median seconds of one child; on a GPU after one warm-up."""
     import torch
 
-    found = []
+    seconds = []
     for seed in range(rounds + cuda):
         started = time.perf_counter()
         breed(parents, operator.settings.model_validate({}), seed, device)
         if cuda:
             torch.cuda.synchronize()
-        found.append(time.perf_counter() - started)
-    return round(statistics.median(found[cuda:]), 4)
+        seconds.append(time.perf_counter() - started)
+    return round(statistics.median(seconds[cuda:]), 4)
 
 
 def _table(result: EvolveBench) -> Table:
-    title = f"One replacement at {result.shape} shape, rank {result.rank}, {result.parameters / 1e6:.0f} M weights, {result.device}"
+    title = (
+        f"One replacement at {result.shape} shape, rank {result.rank}, "
+        f"{result.parameters / 1e6:.0f} M weights, {result.device}"
+    )
     table = Table(title=title, title_justify="left")
     table.add_column("operator")
     table.add_column("seconds", justify="right")

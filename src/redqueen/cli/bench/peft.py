@@ -11,15 +11,15 @@ from redqueen.errors import ConfigError
 
 
 class PeftBaseline:
-    """The same work by PEFT, each member's by itself: `generate()` of all its rows, then one
-    training step."""
+    """Each member by itself: `generate()` for all its requests, then one optimizer step."""
 
     def __init__(self, name: str, where: torch.device, lora: LoraConfig, members: int) -> None:
         try:
             import peft
         except ImportError as error:
             raise ConfigError(
-                "the comparison with PEFT needs the package peft: pip install peft, or leave it out with --no-peft"
+                "the comparison with PEFT needs the package peft: pip install peft, "
+                "or leave it out with --no-peft"
             ) from error
         targets = list(lora.targets) or "all-linear"
         settings = peft.LoraConfig(
@@ -33,7 +33,7 @@ class PeftBaseline:
         )
         for slot in range(1, members):
             self.model.add_adapter(str(slot), settings)
-        self.where, self.members, self.rows_each = where, members, 8
+        self.where, self.members, self.batch_size = where, members, 8
         self.optimizers = []
         for slot in range(members):
             self.model.set_adapter(str(slot))
@@ -43,50 +43,53 @@ class PeftBaseline:
                 )
             )
 
-    def choose_batch(self, rows: list[TrainSample]) -> None:
-        """The size of its batches that it trains fastest with."""
-        self.train(rows)  # the first time is slower
+    def choose_batch_size(self, samples: list[TrainSample]) -> None:
+        """Take the batch size that trains fastest."""
+        self.train(samples)  # warm-up
         seconds = {}
-        for self.rows_each in (8, 32):
-            seconds[self.rows_each] = time_call(lambda: self.train(rows), self.where)
-        self.rows_each = min(seconds, key=seconds.__getitem__)
+        for self.batch_size in (8, 32):
+            seconds[self.batch_size] = time_call(lambda: self.train(samples), self.where)
+        self.batch_size = min(seconds, key=seconds.__getitem__)
 
-    def generate(self, rows: list[SampleRequest]) -> None:
+    def generate(self, requests: list[SampleRequest]) -> None:
         for slot in range(self.members):
-            mine = [row for row in rows if row.slot == slot]
+            mine = [request for request in requests if request.slot == slot]
             self.model.set_adapter(str(slot))
-            ids = torch.tensor([row.prompt for row in mine], device=self.where)
+            ids = torch.tensor([request.prompt for request in mine], device=self.where)
             with torch.inference_mode():
                 self.model.generate(
                     input_ids=ids,
                     attention_mask=torch.ones_like(ids),
                     do_sample=True,
-                    max_new_tokens=max(row.max_tokens for row in mine),
+                    max_new_tokens=max(request.max_tokens for request in mine),
                     eos_token_id=None,
                     pad_token_id=0,
                 )
 
-    def train(self, rows: list[TrainSample]) -> None:
+    def train(self, samples: list[TrainSample]) -> None:
         for slot in range(self.members):
             mine = sorted(
-                (row for row in rows if row.slot == slot), key=lambda row: len(row.completion)
+                (sample for sample in samples if sample.slot == slot),
+                key=lambda sample: len(sample.completion),
             )
             self.model.set_adapter(str(slot))
-            total = sum(len(row.completion) for row in mine)
-            for start in range(0, len(mine), self.rows_each):
-                self._learn(mine[start : start + self.rows_each], total)
+            total = sum(len(sample.completion) for sample in mine)
+            for start in range(0, len(mine), self.batch_size):
+                self._backward(mine[start : start + self.batch_size], total)
             self.optimizers[slot].step()
             self.optimizers[slot].zero_grad(set_to_none=True)
 
-    def _learn(self, part: list[TrainSample], total: int) -> None:
-        length = max(len(row.prompt) + len(row.completion) for row in part)
-        ids = torch.zeros(len(part), length, dtype=torch.long)
-        weights = torch.zeros(len(part), length)
-        for number, row in enumerate(part):
-            ids[number, : len(row.prompt) + len(row.completion)] = torch.tensor(
-                row.prompt + row.completion
+    def _backward(self, batch: list[TrainSample], total: int) -> None:
+        length = max(len(sample.prompt) + len(sample.completion) for sample in batch)
+        ids = torch.zeros(len(batch), length, dtype=torch.long)
+        weights = torch.zeros(len(batch), length)
+        for number, sample in enumerate(batch):
+            ids[number, : len(sample.prompt) + len(sample.completion)] = torch.tensor(
+                sample.prompt + sample.completion
             )
-            weights[number, len(row.prompt) : len(row.prompt) + len(row.completion)] = 1 / total
+            weights[number, len(sample.prompt) : len(sample.prompt) + len(sample.completion)] = (
+                1 / total
+            )
         ids, weights = ids.to(self.where), weights.to(self.where)
         logits = self.model(input_ids=ids).logits[:, :-1]
         losses = torch.nn.functional.cross_entropy(

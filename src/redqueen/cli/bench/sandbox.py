@@ -118,7 +118,7 @@ def _rates(pool: SandboxPool, count: int) -> dict[str, float]:
     }
 
 
-def _fresh(count: int, lanes: int) -> None:
+def _fresh(count: int, workers: int) -> None:
     def one(index: int) -> None:
         program, (given,) = _as_job(index)
         subprocess.run(
@@ -127,7 +127,7 @@ def _fresh(count: int, lanes: int) -> None:
             stdout=subprocess.PIPE,
         )
 
-    with ThreadPoolExecutor(lanes) as threads:
+    with ThreadPoolExecutor(workers) as threads:
         list(threads.map(one, range(count)))
 
 
@@ -150,10 +150,6 @@ def _ratios(rates: dict[str, float]) -> dict[str, float]:
             1 - rates["sandbox_5_percent_endless"] / rates["sandbox"], 3
         ),
     }
-
-
-# --------------------------------------------------------------------------------------------------
-# ------------------------ soak
 
 
 def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
@@ -230,7 +226,8 @@ def _show(console: Console, result: dict[str, Any]) -> None:
         )
     console.print(table)
     console.print(
-        f"{ratios['sandbox_over_fresh_interpreter']:.1f}x a fresh interpreter; {ratios['lost_to_5_percent_endless']:.0%} lost to 5 % endless programs"
+        f"{ratios['sandbox_over_fresh_interpreter']:.1f}x a fresh interpreter; "
+        f"{ratios['lost_to_5_percent_endless']:.0%} lost to 5 % endless programs"
     )
     if "soak" in result:
         console.print_json(json.dumps(result["soak"]))
