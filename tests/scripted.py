@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from redqueen.config.schema import Config, load_config, to_toml
 from redqueen.core.run import Run
@@ -36,7 +36,7 @@ from redqueen.records import Problem, Rollout
 from redqueen.sandbox import Inspection, Job, Outcome, Result, Sandbox
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.inspection.complexity import measure
-from redqueen.sandbox.jobs import Kind
+from redqueen.sandbox.protocol import Kind
 from redqueen.stages.verify import judge_drafts
 from redqueen.tasks import KINDS
 from redqueen.tasks.code.sources import load_source, seed_drafts
@@ -181,6 +181,15 @@ class TrustingSandbox:
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         return [self._run(job) for job in jobs]
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def _run(self, job: Job) -> Outcome:
         space: dict[str, Any] = {}

@@ -48,7 +48,11 @@ def test_what_a_zygote_loads_is_the_standard_library_and_little_of_ours() -> Non
         text=True,
         check=True,
     ).stdout
-    ours = ["program", "program.canonical", "program.checks", "program.complexity", "sandbox", "sandbox.child", "sandbox.jobs", "sandbox.literals", "sandbox.lockdown", "sandbox.prepare", "sandbox.wire"]  # fmt: skip
+    ours = """
+        config config.modules sandbox sandbox.child sandbox.inspection sandbox.inspection.canonical
+        sandbox.inspection.checks sandbox.inspection.complexity sandbox.literal_tokens
+        sandbox.literals sandbox.lockdown sandbox.prepare sandbox.protocol sandbox.wire
+    """.split()
     assert out == f"[] {[f'redqueen.{name}' for name in ours]}\n"
 
 

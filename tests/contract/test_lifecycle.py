@@ -23,13 +23,13 @@ def zygote_processes(pool: SandboxPool) -> list[int]:
     """The serving processes: behind a pid namespace the started one is only the outer half."""
     return [
         (_descendants(zygote.process.pid) or [zygote.process.pid])[0]
-        for lane in pool.workers
-        for zygote in lane.zygotes
+        for worker in pool.workers
+        for zygote in worker.zygotes
     ]
 
 
 def outer_processes(pool: SandboxPool) -> list[int]:
-    return [zygote.process.pid for lane in pool.workers for zygote in lane.zygotes]
+    return [zygote.process.pid for worker in pool.workers for zygote in worker.zygotes]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from redqueen.sandbox.worker import Zygote
 SHORT = Limits(cpu_s=0.2)
 
 
-def one(pool: SandboxPool, program: str, *inputs: str, **settings: object) -> Outcome:
+def run(pool: SandboxPool, program: str, *inputs: str, **settings: object) -> Outcome:
     return pool.run([Job(program, inputs or ("",), **settings)])[0]  # type: ignore[arg-type]
 
 
@@ -44,12 +44,12 @@ def one(pool: SandboxPool, program: str, *inputs: str, **settings: object) -> Ou
 def test_each_outcome_has_its_word_and_detail(
     pool: SandboxPool, program: str, kind: str, detail: str
 ) -> None:
-    outcome = one(pool, program, stable=True, limits=SHORT)
+    outcome = run(pool, program, stable=True, limits=SHORT)
     assert outcome.kind == kind
     assert detail in outcome.detail
 
 
-def test_outcomes_come_in_the_order_of_the_jobs_and_all_lanes_work(pool: SandboxPool) -> None:
+def test_outcomes_come_in_the_order_of_the_jobs_and_all_workers_run(pool: SandboxPool) -> None:
     jobs = [
         Job("def f(x):\n    for _ in range(x * 1000): pass\n    return x", (str(number % 7),))
         for number in range(60)
@@ -62,7 +62,7 @@ def test_outcomes_come_in_the_order_of_the_jobs_and_all_lanes_work(pool: Sandbox
 
 def test_every_input_gets_a_result_of_its_own_in_a_fresh_namespace(pool: SandboxPool) -> None:
     program = "seen = []\ndef f(x):\n    seen.append(x)\n    return 10 // x, len(seen)"
-    outcome = one(pool, program, "1", "0", "5", stable=True)
+    outcome = run(pool, program, "1", "0", "5", stable=True)
     assert [(result.kind, result.text) for result in outcome.results] == [
         ("value", "(10, 1)"),
         ("error", "ZeroDivisionError"),
@@ -73,61 +73,61 @@ def test_every_input_gets_a_result_of_its_own_in_a_fresh_namespace(pool: Sandbox
 
 def test_state_that_leaks_from_one_input_to_the_next_is_unstable(pool: SandboxPool) -> None:
     program = "import math\ndef f(x):\n    math.count = getattr(math, 'count', 0) + 1\n    return math.count"
-    assert one(pool, program, "1", "2", "3", stable=True).kind == "unstable"
+    assert run(pool, program, "1", "2", "3", stable=True).kind == "unstable"
 
 
 def test_patched_builtins_reach_neither_the_next_input_nor_the_result(pool: SandboxPool) -> None:
     program = "import builtins\ndef f(x):\n    n = len(x)\n    builtins.len = builtins.type = builtins.sorted = builtins.isinstance = lambda *a: 42\n    return {n, 7}"
-    assert one(pool, program, "'ab'", "'abc'", stable=True).values == ("{2, 7}", "{3, 7}")
+    assert run(pool, program, "'ab'", "'abc'", stable=True).values == ("{2, 7}", "{3, 7}")
 
 
 def test_a_limit_ends_all_inputs_of_a_job(pool: SandboxPool) -> None:
-    outcome = one(pool, "def f(x):\n    while x: pass\n    return x", "0", "1", limits=SHORT)
+    outcome = run(pool, "def f(x):\n    while x: pass\n    return x", "0", "1", limits=SHORT)
     assert [result.kind for result in outcome.results] == ["timeout", "timeout"]
 
 
 def test_memory_beyond_the_limit_is_refused_and_below_it_is_not(pool: SandboxPool) -> None:
     program = "def f(mb): return len(bytearray(mb << 20)) >> 20"
-    assert one(pool, program, "40", limits=Limits(memory_mb=64)).values == ("40",)
-    assert one(pool, program, "70", limits=Limits(memory_mb=64)).kind == "memory"
-    assert one(pool, program, "200", limits=Limits(memory_mb=256)).values == ("200",)
+    assert run(pool, program, "40", limits=Limits(memory_mb=64)).values == ("40",)
+    assert run(pool, program, "70", limits=Limits(memory_mb=64)).kind == "memory"
+    assert run(pool, program, "200", limits=Limits(memory_mb=256)).values == ("200",)
 
 
 def test_a_value_that_depends_on_the_memory_limit_is_unstable(pool: SandboxPool) -> None:
     program = "def f():\n    a = []\n    try:\n        while True: a.append(bytearray(1 << 20))\n    except MemoryError:\n        return len(a)"
-    assert one(pool, program, stable=True).kind == "unstable"
+    assert run(pool, program, stable=True).kind == "unstable"
 
 
 def test_larger_results_pass_where_they_are_asked_for(pool: SandboxPool) -> None:
     program = "def f(n): return ['x' * n, 3 ** n]"
-    assert one(pool, program, "100000").kind == "unsupported"
-    outcome = one(pool, program, "100000", limits=Limits(output_kb=1024))
+    assert run(pool, program, "100000").kind == "unsupported"
+    outcome = run(pool, program, "100000", limits=Limits(output_kb=1024))
     assert outcome.kind == "value"
     assert outcome.values[0].startswith("['xxx")
 
 
 def test_inputs_may_be_expressions_where_that_is_asked_for(pool: SandboxPool) -> None:
     program = "def f(d, k='z', *, up=False): return [d, k.upper() if up else k]"
-    assert one(pool, program, "dict(a=1), 'u'", "{}, up=True", input_as="expression").values == (
+    assert run(pool, program, "dict(a=1), 'u'", "{}, up=True", input_as="expression").values == (
         "[{'a': 1}, 'u']",
         "[{}, 'Z']",
     )
-    assert one(pool, program, "dict(a=1), 'u'").kind == "unsupported"
+    assert run(pool, program, "dict(a=1), 'u'").kind == "unsupported"
 
 
 def test_steps_are_counted_and_capped(pool: SandboxPool) -> None:
     program = "def f(n):\n    for i in range(n):\n        pass\n    return n"
     few, more = (
-        one(pool, program, given, stable=True, count_steps=True).steps for given in ("3", "30")
+        run(pool, program, count, stable=True, count_steps=True).steps for count in ("3", "30")
     )
     assert few == 8
     assert more == 62
-    assert one(pool, program, "30000", count_steps=True).steps == 10_000
-    assert one(pool, program, "3").steps is None
+    assert run(pool, program, "30000", count_steps=True).steps == 10_000
+    assert run(pool, program, "3").steps is None
 
 
 def test_an_inspected_program_is_measured_before_it_runs(pool: SandboxPool) -> None:
-    outcome = one(
+    outcome = run(
         pool,
         "def f(number):\n    if number: return 1\n    return 2",
         "0",
@@ -136,15 +136,13 @@ def test_an_inspected_program_is_measured_before_it_runs(pool: SandboxPool) -> N
     assert outcome.inspection is not None
     assert outcome.inspection.canonical == "def f(v0):\n    if v0:\n        return 1\n    return 2"
     assert outcome.inspection.complexity.cyclomatic == 2
-    turned_away = one(
-        pool, "import os\ndef f(): return os.getcwd()", allowed_modules=ALLOWED_MODULES
-    )
-    assert (turned_away.kind, turned_away.detail) == ("rejected", "forbidden_import: os")
+    rejected = run(pool, "import os\ndef f(): return os.getcwd()", allowed_modules=ALLOWED_MODULES)
+    assert (rejected.kind, rejected.detail) == ("rejected", "forbidden_import: os")
 
 
 def test_a_program_cannot_forge_its_inspection(pool: SandboxPool) -> None:
     program = "from enum import sys\ndef f():\n    for fd in range(3, 20):\n        try: sys.modules['os'].write(fd, b'I[\"forged\", {}]\\nR no\\n')\n        except OSError: pass\n    return 1"
-    outcome = one(pool, program, allowed_modules=ALLOWED_MODULES)
+    outcome = run(pool, program, allowed_modules=ALLOWED_MODULES)
     assert outcome.inspection is not None
     assert outcome.inspection.canonical.startswith("from enum import sys")
     assert outcome.kind == "value"
@@ -164,18 +162,18 @@ def test_a_program_cannot_forge_its_inspection(pool: SandboxPool) -> None:
 def test_scripts_read_standard_input_and_write_standard_output(
     pool: SandboxPool, program: str
 ) -> None:
-    assert one(pool, program, "2\n3\n4\n", "1\n5\n", mode="script", stable=True).values == (
+    assert run(pool, program, "2\n3\n4\n", "1\n5\n", mode="script", stable=True).values == (
         r"'7\n'",
         r"'5\n'",
     )
 
 
 def test_a_script_that_fails_or_floods_has_no_value(pool: SandboxPool) -> None:
-    assert one(pool, "print(1)\nraise SystemExit(3)", mode="script").kind == "error"
-    assert one(pool, "print(input())", "", mode="script").detail == "EOFError"
-    assert one(pool, "print('x' * 100000)", mode="script").kind in ("error", "unsupported")
+    assert run(pool, "print(1)\nraise SystemExit(3)", mode="script").kind == "error"
+    assert run(pool, "print(input())", "", mode="script").detail == "EOFError"
+    assert run(pool, "print('x' * 100000)", mode="script").kind in ("error", "unsupported")
     assert (
-        one(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind
+        run(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind
         == "value"
     )
 
@@ -203,7 +201,7 @@ CHECK = "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert cand
 def test_tests_reach_the_program_through_literals_only(
     pool: SandboxPool, program: str, kind: str, detail: str
 ) -> None:
-    outcome = one(pool, program, mode="tests", entry="add", tests=CHECK, limits=SHORT)
+    outcome = run(pool, program, mode="tests", entry="add", tests=CHECK, limits=SHORT)
     assert (outcome.kind, detail in outcome.detail) == (kind, True), outcome
 
 
@@ -219,7 +217,7 @@ def add(a, b):
     return 'found by address' if (word.encode() * 1) in ctypes.string_at(start, 1 << 18).replace(word.encode(), b'', 2) else a + b
 """
     tests = "secret = 'EXPECTED-ANSWER-4711'\nassert candidate(1, 2) == 3"
-    assert one(
+    assert run(
         pool, program, mode="tests", entry="add", tests=tests, limits=Limits(cpu_s=2)
     ).values == ("True",)
 
@@ -229,12 +227,7 @@ def test_no_system_call_passes_but_those_on_the_list(pool: SandboxPool) -> None:
     list."""
     ends = {SYSCALLS[platform.machine()][name] for name in ("exit", "exit_group")}
     if platform.machine() == "x86_64":
-        ends |= {
-            335,
-            336,
-            # uretprobe and uprobe: the kernel itself lets them by every filter, and kills whoever calls
-            # them
-        }
+        ends |= {335, 336}  # uretprobe, uprobe: the kernel bypasses filters and kills the caller
     program = f"""
 import ctypes, errno
 def f(numbers):
@@ -247,7 +240,7 @@ def f(numbers):
     return passing
 """
     listed = sorted(set(SYSCALLS[platform.machine()].values()) - ends)
-    assert one(pool, program, str(list(range(1100))), limits=Limits(cpu_s=10)).values == (
+    assert run(pool, program, str(list(range(1100))), limits=Limits(cpu_s=10)).values == (
         str(listed),
     )
 
@@ -269,8 +262,8 @@ def test_walls_can_be_left_down_and_are_named(pool: SandboxPool) -> None:
         assert bare.walls["seccomp"] == "up"
 
 
-def test_more_input_than_a_request_holds_is_turned_away(pool: SandboxPool) -> None:
-    outcome = one(pool, "def f(x): return 1", "'" + "x" * 20_000_000 + "'")
+def test_more_input_than_a_request_holds_is_rejected(pool: SandboxPool) -> None:
+    outcome = run(pool, "def f(x): return 1", "'" + "x" * 20_000_000 + "'")
     assert (outcome.kind, outcome.detail) == ("rejected", "size: inputs too large")
 
 
@@ -285,8 +278,7 @@ def test_jobs_and_outcomes_are_frozen() -> None:
         Job("x").program = "y"  # type: ignore[misc]
 
 
-# ------------------------------------------------------------------------------------------ what a
-# red team found, so that it stays found
+# What a red team has found.
 
 MASK_ALL_SIGNALS = """
 import ctypes, mmap, platform
@@ -304,14 +296,14 @@ def mask():
 )
 def test_a_forged_signal_frame_does_not_outlive_the_limit(pool: SandboxPool, after: str) -> None:
     before = pool.restarts
-    outcome = one(pool, f"{MASK_ALL_SIGNALS}\ndef f():\n    mask()\n    {after}", limits=SHORT)
+    outcome = run(pool, f"{MASK_ALL_SIGNALS}\ndef f():\n    mask()\n    {after}", limits=SHORT)
     assert outcome.kind in ("crashed", "timeout", "error")
     assert pool.restarts == before
 
 
 def test_a_child_that_hangs_up_and_goes_on_meets_its_limit(pool: SandboxPool) -> None:
     assert (
-        one(
+        run(
             pool,
             "import os\ndef f():\n    os.closerange(3, 24)\n    while True: pass",
             limits=SHORT,
@@ -333,7 +325,7 @@ def test_a_child_that_hangs_up_and_goes_on_meets_its_limit(pool: SandboxPool) ->
 )
 def test_a_forged_reply_is_no_value_and_harms_nobody(pool: SandboxPool, reply: str) -> None:
     program = f'import os\ndef f():\n    for fd in range(3, 24):\n        try: os.write(fd, b"{reply}\\n.\\n")\n        except OSError: pass\n    os._exit(0)'
-    assert one(pool, program, limits=Limits(output_kb=1)).kind in ("unsupported", "crashed")
+    assert run(pool, program, limits=Limits(output_kb=1)).kind in ("unsupported", "crashed")
 
 
 def test_a_flood_of_lines_is_not_read_to_its_end() -> None:
@@ -439,10 +431,10 @@ def test_two_streams_at_once_are_refused(pool: SandboxPool) -> None:
         ("import datetime\ndef f(): return datetime.datetime.now().microsecond", ("",)),
     ],
 )
-def test_chance_shows_as_unstable_where_it_hides_well(
+def test_hidden_nondeterminism_shows_as_unstable(
     pool: SandboxPool, program: str, inputs: tuple[str, ...]
 ) -> None:
-    assert one(pool, program, *inputs, stable=True).kind == "unstable"
+    assert run(pool, program, *inputs, stable=True).kind == "unstable"
 
 
 @pytest.mark.parametrize(
@@ -457,7 +449,7 @@ def test_chance_shows_as_unstable_where_it_hides_well(
     ],
 )
 def test_scripts_may_end_in_every_usual_way(pool: SandboxPool, program: str) -> None:
-    assert one(pool, program, "hi\n", mode="script").values == (r"'hi\n'",)
+    assert run(pool, program, "hi\n", mode="script").values == (r"'hi\n'",)
 
 
 @pytest.mark.parametrize(
@@ -471,7 +463,7 @@ def test_scripts_may_end_in_every_usual_way(pool: SandboxPool, program: str) -> 
 )
 def test_tests_see_the_nearest_builtin_exception(pool: SandboxPool, raised: str) -> None:
     tests = "try:\n    candidate()\nexcept (LookupError, ValueError):\n    pass\nelse:\n    raise AssertionError"
-    assert one(pool, f"def g(): raise {raised}", mode="tests", entry="g", tests=tests).values == (
+    assert run(pool, f"def g(): raise {raised}", mode="tests", entry="g", tests=tests).values == (
         "True",
     )
 
@@ -482,7 +474,7 @@ def test_what_does_not_cross_over_is_no_error_that_a_test_may_expect(
 ) -> None:
     tests = f"try:\n    {call}\n    raise AssertionError\nexcept ValueError:\n    pass"
     assert (
-        one(pool, "def g(x): return object()", mode="tests", entry="g", tests=tests).kind
+        run(pool, "def g(x): return object()", mode="tests", entry="g", tests=tests).kind
         == "unsupported"
     )
 

@@ -16,7 +16,7 @@ def problem(number: int, kind: str = "code_o") -> Problem:
         ("",),
         (str(number),),
         f"def f():\n    return {number}",
-        Complexity(3, 1, 1, 0, 0.0, 0.0, 0.0),
+        Complexity(3, 1, 1, 0),
         1,
     )
 
@@ -44,7 +44,7 @@ def test_samples_are_different_problems_and_repeat_with_their_stream() -> None:
 
 
 def test_rare_structures_are_shown_more_when_that_is_asked_for() -> None:
-    rare = replace(problem(99), complexity=Complexity(30, 9, 20, 8, 0.0, 0.0, 0.0))
+    rare = replace(problem(99), complexity=Complexity(30, 9, 20, 8))
     archive = Archive(100, [*(problem(number) for number in range(24)), rare])
     draw = stream(0, "rare")
     found = {

@@ -20,7 +20,7 @@ def problem(
         (given,),
         ("?",),
         program,
-        complexity or Complexity(4, 1, 2, 1, 0.0, 0.0, 0.0),
+        complexity or Complexity(4, 1, 2, 1),
         1,
     )
 
@@ -36,7 +36,7 @@ def test_a_cell_holds_what_is_about_as_complex_and_of_one_kind() -> None:
             problem(
                 "",
                 kind=kind,
-                complexity=Complexity(depth, cyclomatic, loc, variables, 9.0, 9.0, 9.0),
+                complexity=Complexity(depth, cyclomatic, loc, variables),
             )
         )
 

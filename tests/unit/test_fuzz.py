@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from redqueen.sandbox import wire
-from redqueen.sandbox.jobs import Job, Limits
 from redqueen.sandbox.literals import (
     NotLiteral,
     canonical,
@@ -19,6 +18,7 @@ from redqueen.sandbox.literals import (
     parse_arguments,
     parse_literal,
 )
+from redqueen.sandbox.protocol import Job, Limits
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_prompt_format
@@ -140,7 +140,7 @@ def test_a_request_reads_back_as_it_was_written() -> None:
             program, tuple(inputs), tests=program[:5], allowed_modules=frozenset({"math", "re"})
         )
         try:
-            serial, frame = wire.request(job, job.inputs, Limits(), count_steps=True)
+            serial, frame = wire.write_request(job, job.inputs, Limits(), count_steps=True)
         except UnicodeEncodeError:
             return
         head = wire.Head(*wire.REQUEST.unpack_from(frame))

@@ -1,10 +1,9 @@
-"""Complexity agrees with radon; the canonical form sees through names; static checks give their
+"""Complexity agrees with radon; the canonical form ignores names; static checks give their
 reason."""
 
 import ast
 
 import pytest
-from radon.metrics import h_visit_ast
 from radon.visitors import ComplexityVisitor
 from radon.visitors import Function as RadonFunction
 
@@ -34,19 +33,15 @@ def radon_cyclomatic(tree: ast.Module) -> int:
 
     visitor = ComplexityVisitor.from_ast(tree)
     total = visitor.complexity + sum(map(decisions, visitor.functions))
-    for found in visitor.classes:
-        total += found.real_complexity - 1 - len(found.methods)
+    for definition in visitor.classes:
+        total += definition.real_complexity - 1 - len(definition.methods)
     return int(total)
 
 
 @pytest.mark.parametrize("source", SAMPLES)
-def test_cyclomatic_complexity_and_halstead_agree_with_radon(source: str) -> None:
+def test_cyclomatic_complexity_agrees_with_radon(source: str) -> None:
     tree = ast.parse(source)
-    ours, theirs = measure(tree, source), h_visit_ast(tree).total
-    assert ours.cyclomatic == radon_cyclomatic(tree)
-    assert ours.halstead_volume == pytest.approx(theirs.volume, abs=1e-3)
-    assert ours.halstead_difficulty == pytest.approx(theirs.difficulty, abs=1e-3)
-    assert ours.halstead_effort == pytest.approx(theirs.effort, rel=1e-3, abs=1e-2)
+    assert measure(tree, source).cyclomatic == radon_cyclomatic(tree)
 
 
 def test_depth_lines_and_variables_are_counted() -> None:
@@ -131,5 +126,5 @@ def test_a_key_depends_on_every_part_and_where_it_ends() -> None:
     ],
 )
 def test_static_checks_give_their_reason(source: str, reason: str | None) -> None:
-    found = check(ast.parse(source))
-    assert (found and found.partition(":")[0]) == reason
+    rejection = check(ast.parse(source))
+    assert (rejection and rejection.partition(":")[0]) == reason

@@ -16,9 +16,7 @@ from redqueen.tasks.prompts.compact import CompactFormat
 
 def problem(number: int, kind: str = "code_o") -> Problem:
     text = f"def f(x):\n    return x + {number}\n"
-    return Problem(
-        kind, text, ("1",), (str(number + 1),), text, Complexity(3, 1, 2, 1, 0.0, 0.0, 0.0), 1
-    )
+    return Problem(kind, text, ("1",), (str(number + 1),), text, Complexity(3, 1, 2, 1), 1)
 
 
 PAIRINGS = [

@@ -14,7 +14,7 @@ PROBLEM = Problem(
     ("1",),
     ("1",),
     "def f(x):\n    return x",
-    Complexity(3, 1, 1, 1, 0.0, 0.0, 0.0),
+    Complexity(3, 1, 1, 1),
     1,
 )
 PAPER, AZR = RewardConfig(), RewardConfig(variant="azr")

@@ -23,7 +23,7 @@ from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError
 from redqueen.pawn.heldout import FOLDER, load_suite
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.sandbox.selftest import failures
+from redqueen.sandbox.selftest import find_failures
 
 EXTRAS = ("peft", "gguf", "datasets")
 
@@ -114,7 +114,7 @@ def _pawn() -> list[Finding]:
 def _sandbox() -> list[Finding]:
     try:  # in unsafe mode the pool opens whatever the self-test says
         with SandboxPool(SandboxConfig(workers=1, unsafe=True)) as pool:
-            walls, failed = pool.walls, failures(pool)
+            walls, failed = pool.walls, find_failures(pool)
     except SandboxError as error:
         return [Finding("sandbox", "self-test", False, str(error), needed=True)]
     detail = "; ".join(failed) or "every attack was stopped, an honest program ran"

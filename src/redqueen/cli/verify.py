@@ -80,7 +80,7 @@ def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
 
 def _archived(program: str) -> Problem:
     """The archived problem that a code_f proposal is about: only its program matters here."""
-    return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0), 0)
+    return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0), 0)
 
 
 def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:

@@ -135,7 +135,7 @@ TABLES = {
     "mutation": "redqueen.stages.evolve.mutate:MUTATIONS",
     "prompt format": "redqueen.tasks.prompts:PROMPT_FORMATS",
     "rating outcome": "redqueen.stages.rate.outcome:OUTCOMES",
-    "sandbox": "redqueen.sandbox.protocol:SANDBOXES",
+    "sandbox": "redqueen.sandbox.backends:SANDBOXES",
     "selection": "redqueen.stages.evolve.select:SELECTIONS",
     "student reward": "redqueen.stages.reward.student:STUDENT_REWARDS",
     "suite": "redqueen.evaluate.suites:SUITES",

@@ -24,7 +24,7 @@ from redqueen.rng import seed_for, stream
 from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.stages.solve import answer_prompt, grade
 
-_UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
+_UNMEASURED = Complexity(0, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,7 @@ def _fingerprint(prompt_format: PromptFormat) -> str:
     """Of what a prompt_format makes of a small problem of each kind: it changes with any word of the
     prompts."""
     numbers = tuple(map(str, range(10)))
-    unmeasured = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
+    unmeasured = Complexity(0, 0, 0, 0)
     problems = [
         Problem(
             kind,

@@ -22,7 +22,7 @@ SHARD = 256
 TIER_WEIGHTS = (14, 13, 13, 12, 11, 10, 9, 8, 5, 5)
 """How often each tier, from 1 to 10, is drawn."""
 _REFERENCE_CHARS = 1500
-_UNMEASURED = Complexity(0, 0, 0, 0, 0.0, 0.0, 0.0)
+_UNMEASURED = Complexity(0, 0, 0, 0)
 _PACK = CompactFormat()
 
 

@@ -1,19 +1,17 @@
-"""Python literals as data: read them from hostile text, and write a value as its one canonical
-text.
+"""Python literals as data: read from hostile text, and written as one canonical text per value.
 
-Neither direction evaluates anything. The reader is a depth-bounded descent over regex tokens,
-because the interpreter's own parser recurses in C: a deep or huge literal can crash the process
-that parses it, and this module runs in the trainer too. The writer goes by type identity, so no
-method of a program's class is ever called; equal values of equal types have equal text.
+Neither direction evaluates anything. The reader is a depth-bounded recursive descent over regex
+tokens, because the interpreter's own parser recurses in C: a deep or huge literal can crash the
+process that parses it, and this module also runs in the trainer. The writer compares types by
+identity, so that no method of a program's class is ever called; equal values of equal types have
+equal text.
 
 Not literals, in either direction: frozenset, nan, inf, negative zero inside a complex, subclasses
 of the types below.
 """
 
 import re
-import sys
-import unicodedata
-from builtins import (  # a program may patch builtins
+from builtins import (  # a program may patch them
     bool,
     bytes,
     complex,
@@ -29,6 +27,9 @@ from builtins import (  # a program may patch builtins
     type,
 )
 from typing import Any
+
+from redqueen.sandbox.literal_tokens import NotLiteral as NotLiteral
+from redqueen.sandbox.literal_tokens import parse_number, parse_string
 
 MAX_TEXT = 64 * 1024
 MAX_DEPTH = 40
@@ -49,13 +50,7 @@ Literal = (
 )
 
 
-class NotLiteral(ValueError):
-    """The text is not a literal, or the value has none. The message is short and holds nothing of
-    the offending text."""
-
-
-# --------------------------------------------------------------------------------------------------
-# ---------------- value -> text
+# value -> text
 
 
 def canonical(value: object, max_text: int = MAX_TEXT) -> str:
@@ -64,16 +59,15 @@ def canonical(value: object, max_text: int = MAX_TEXT) -> str:
 
 
 def ordered(value: object, max_text: int = MAX_TEXT) -> str:
-    """The same, with dicts in their own order: for inputs, where the order is part of what a
-    program is given."""
+    """The same, with dicts in their own order: for inputs, where the order is part of the input."""
     return _Writer(max_text, sort_dicts=False).text(value)
 
 
 class _Writer:
     def __init__(self, max_text: int, sort_dicts: bool) -> None:
         self.max_text = self.room = max_text
-        # Beyond CPython's limit for decimal text integers are written in hexadecimal, and only
-        # where large results were asked for.
+        # Integers beyond CPython's limit for decimal text are written in hexadecimal, and only if
+        # large results were requested.
         self.max_int_bits = MAX_INT_BITS if max_text <= MAX_TEXT else 4 * max_text
         self.sort_dicts = sort_dicts
 
@@ -146,13 +140,11 @@ def _write_complex(value: complex) -> str:
         if _write_float(part) == "-0.0":
             raise NotLiteral("negative zero in a complex")
     text = complex.__repr__(value)
-    return (
-        "(0" + text + ")" if text[0] == "-" else text
-    )  # `-1j` alone reads back with a real part of -0.0
+    # `-1j` alone reads back with a real part of -0.0
+    return "(0" + text + ")" if text[0] == "-" else text
 
 
-# --------------------------------------------------------------------------------------------------
-# ---------------- text -> value
+# text -> value
 
 _TOKEN = re.compile(
     r"""[ \t\r\n\f]*(?:
@@ -169,8 +161,8 @@ _WORDS: dict[str, Literal] = {"None": None, "True": True, "False": False}
 
 
 def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
-    """The value of one literal, read as between parentheses, where a line end is white space;
-    raises NotLiteral."""
+    """The value of one literal, read as if in parentheses, where a newline is white space; raises
+    NotLiteral."""
     reader = _Reader(text, max_text)
     value = reader.value(MAX_DEPTH)
     if reader.kind != "end":  # `1, 2` without parentheses is a tuple, as in Python
@@ -179,20 +171,20 @@ def parse_literal(text: str, max_text: int = MAX_TEXT) -> Literal:
 
 
 def parse_arguments(text: str, max_text: int = MAX_TEXT) -> tuple[Literal, ...]:
-    """The arguments of a call, written as between its parentheses: `3, [1, 2]` is two, `(3, 4)` is
-    one, nothing is none."""
+    """The arguments of a call, as written between its parentheses: `3, [1, 2]` is two, `(3, 4)` is
+    one, the empty text is none."""
     reader = _Reader(text, max_text)
     return tuple(reader.items(MAX_DEPTH, "end"))
 
 
 def normal_arguments(text: str) -> str:
-    """The arguments of a call in one normal spelling, which `parse_arguments` reads back as the
-    same values."""
+    """The arguments of a call in a normal form, which `parse_arguments` reads back as the same
+    values."""
     return ", ".join([ordered(argument) for argument in parse_arguments(text)])
 
 
 class _Reader:
-    """One token of look-ahead over the text; every method leaves the look-ahead behind what it has
+    """Reads with one token of lookahead; every method leaves the lookahead after what it has
     read."""
 
     def __init__(self, text: str, max_text: int) -> None:
@@ -248,7 +240,7 @@ class _Reader:
     def strings(self) -> str | bytes:
         parts: list[str | bytes] = []
         while self.kind == "string":
-            parts.append(_string(self.advance()))
+            parts.append(parse_string(self.advance()))
         if len({type(part) for part in parts}) > 1:
             raise NotLiteral("bytes beside text")
         return b"".join(parts) if type(parts[0]) is bytes else "".join(parts)  # type: ignore[arg-type]
@@ -270,10 +262,10 @@ class _Reader:
     def number(self) -> int | float | complex:
         if self.kind != "number":
             raise NotLiteral("not a literal")
-        return _number(self.advance())
+        return parse_number(self.advance())
 
     def items(self, depth: int, close: str) -> list[Literal]:
-        """Values up to the closing mark (or the end of the text), which is taken too."""
+        """Values up to the closing mark (or the end of the text), and the mark itself."""
         values: list[Literal] = []
         while not self.at_close(close):
             values.append(self.value(depth))
@@ -330,83 +322,3 @@ class _Reader:
     def after_colon(self, depth: int) -> Literal:
         self.expect(":")
         return self.value(depth)
-
-
-_ESCAPE = re.compile(
-    r"\\(\r\n|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|N\{[^}\n]{1,100}\}|.)",
-    re.DOTALL,
-)
-_SIMPLE = {
-    "\\": "\\",
-    "'": "'",
-    '"': '"',
-    "a": "\a",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-    "v": "\v",
-    "\n": "",
-    "\r": "",
-    "\r\n": "",
-}
-
-
-def _string(token: str) -> str | bytes:
-    """The value of one string token. Not by `ast.literal_eval`: at 15 us a token, a short program
-    could keep the trainer busy."""
-    start = min(at for at in (token.find("'"), token.find('"')) if at >= 0)
-    prefix, width = token[:start].lower(), 3 if token[start : start + 3] in ("'''", '"""') else 1
-    text = token[start + width : -width].replace("\r\n", "\n").replace("\r", "\n")
-    if "b" in prefix and not text.isascii():
-        raise NotLiteral("bytes beyond ASCII")
-    if "r" not in prefix and "\\" in text:
-        text = _ESCAPE.sub(_unescape_byte if "b" in prefix else _unescape, text)
-    return text.encode("latin-1") if "b" in prefix else text
-
-
-def _unescape(match: re.Match[str]) -> str:
-    escape = match[1]
-    if escape in _SIMPLE:
-        return _SIMPLE[escape]
-    if escape[0] in "01234567":
-        return chr(int(escape, 8))
-    if escape[0] in "xuU" and len(escape) > 1:
-        if int(escape[1:], 16) > sys.maxunicode:
-            raise NotLiteral("bad string")
-        return chr(int(escape[1:], 16))
-    if escape[0] == "N" and len(escape) > 1:
-        try:
-            named = unicodedata.lookup(escape[2:-1])
-        except KeyError as error:
-            raise NotLiteral("bad string") from error
-        if len(named) != 1:  # a named sequence, which Python's literals do not know
-            raise NotLiteral("bad string")
-        return named
-    if escape in ("x", "u", "U", "N"):
-        raise NotLiteral("bad string")
-    return match[0]  # Python keeps the backslash of an escape it does not know
-
-
-def _unescape_byte(match: re.Match[str]) -> str:
-    """As above; in bytes \\u, \\U and \\N mean nothing, and octal wraps."""
-    if match[1][0] in "uUN":
-        return match[0]
-    return chr(ord(_unescape(match)) & 0xFF) if match[1][0] in "01234567" else _unescape(match)
-
-
-def _number(token: str) -> int | float | complex:
-    digits = token.replace("_", "")
-    try:
-        if digits[-1] in "jJ":
-            number: int | float | complex = complex(0.0, float(digits[:-1]))
-        elif digits[:2].lower() in ("0x", "0o", "0b") or digits.isdigit():
-            number = int(digits, 0)
-        else:
-            number = float(digits)
-    except ValueError as error:  # 0777, or more digits than CPython converts
-        raise NotLiteral("bad number") from error
-    if number in (float("inf"), complex(0.0, float("inf"))):  # 1e999
-        raise NotLiteral("nan or infinity")
-    return number

@@ -1,8 +1,8 @@
-"""The walls, by ctypes and the standard library alone: seccomp, Landlock, namespaces, credentials,
-limits.
+"""The walls, with ctypes and the standard library alone: seccomp, Landlock, namespaces,
+credentials, limits.
 
-Each function raises OSError where its wall cannot be built; the caller decides what that means.
-x86-64 and arm64 Linux.
+Each function raises OSError if its wall cannot be built; the caller decides what that means. For
+Linux on x86-64 and arm64.
 """
 
 import contextlib
@@ -18,38 +18,40 @@ MACHINE = platform.machine()
 LINUX = sys.platform == "linux"
 _libc = ctypes.CDLL(None, use_errno=True)
 
-# --------------------------------------------------------------------------------------------------
-# -------------- system calls
+# system calls
 
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
-# x86-64 accepts the x32 calls under the same architecture word: they would pass by the list
+# x86-64 accepts x32 calls under the same architecture word: they would bypass the list
 X32_BIT = 0x40000000
 
 SYSCALLS: dict[str, dict[str, int]] = {
     "x86_64": {
-        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12,
-        "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60, "gettid": 186, "clock_gettime": 228, "clock_getres": 229,
-        "exit_group": 231, "getrandom": 318, "rseq": 334,
+        "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
+        "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
+        "gettid": 186, "clock_gettime": 228, "clock_getres": 229, "exit_group": 231,
+        "getrandom": 318, "rseq": 334,
     },
     "aarch64": {
-        "read": 63, "write": 64, "close": 57, "fstat": 80, "lseek": 62, "mmap": 222, "mprotect": 226, "munmap": 215, "brk": 214,
-        "mremap": 216, "madvise": 233, "getpid": 172, "exit": 93, "gettid": 178, "clock_gettime": 113, "clock_getres": 114,
-        "exit_group": 94, "getrandom": 278, "rseq": 293,
+        "read": 63, "write": 64, "close": 57, "fstat": 80, "lseek": 62, "mmap": 222,
+        "mprotect": 226, "munmap": 215, "brk": 214, "mremap": 216, "madvise": 233, "getpid": 172,
+        "exit": 93, "gettid": 178, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94,
+        "getrandom": 278, "rseq": 293,
     },
 }  # fmt: skip
-"""All that a fully imported CPython needs to compute and to write its result. Not here on purpose:
+"""All that a fully imported CPython needs to compute and to write its result. Left out on purpose:
 anything that opens, connects, starts, signals or waits. No futex: in a process that cannot start
-threads a wait on a lock is for ever, and denied it ends at once. No rt_sigreturn: no handler ever
-runs here, and a forged signal frame could block the signal of the CPU timer. The clock and chance
-stay: the clock can be read without a system call anyway (vDSO), and both show as `unstable`."""
+threads, waiting on a lock would never end; denied, it fails at once. No rt_sigreturn: no signal
+handler ever runs here, and a forged signal frame could block the signal of the CPU timer. Clock and
+getrandom are allowed: the clock can be read without a system call anyway (vDSO), and both show as
+`unstable`."""
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, DENY, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # DENY is EPERM
 
 
 def seccomp_program(machine: str = MACHINE) -> list[tuple[int, int, int, int]]:
-    """The filter as BPF instructions (code, jump if true, jump if false, operand): the list passes,
-    a foreign architecture dies, the rest gets EPERM."""
+    """The filter as BPF instructions (code, jump if true, jump if false, operand): listed calls
+    pass, calls of a foreign architecture kill, the rest fail with EPERM."""
     if machine not in SYSCALLS:
         raise OSError(
             f"no seccomp filter for the {machine} architecture (x86_64 and aarch64 have one)"
@@ -69,7 +71,7 @@ def seccomp_program(machine: str = MACHINE) -> list[tuple[int, int, int, int]]:
 
 
 class SeccompFilter:
-    """The compiled filter; `install` binds the calling process and all it becomes, for good."""
+    """The compiled filter; `install` is irreversible, for the calling process and its children."""
 
     def __init__(self) -> None:
         code = b"".join(struct.pack("<HBBI", *instruction) for instruction in seccomp_program())
@@ -79,9 +81,8 @@ class SeccompFilter:
         )
 
     def install(self) -> None:
-        _prctl(
-            22, 2, ctypes.addressof(self._header), "seccomp"
-        )  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
+        _prctl(22, 2, ctypes.addressof(self._header), "seccomp")
 
 
 def _prctl(option: int, argument: int, argument2: int = 0, what: str = "prctl") -> None:
@@ -105,18 +106,17 @@ def not_dumpable() -> None:
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the parent ends; to be called after the last change of credentials, which clears
-    it."""
+    """SIGKILL when the thread that started this process ends. Call it after the last change of
+    credentials, which clears it."""
     _prctl(1, signal.SIGKILL, what="pdeathsig")
 
 
-# --------------------------------------------------------------------------------------------------
-# ------------------ Landlock
+# Landlock
 
 
 def landlock() -> int:
-    """Deny every file access, TCP bind and connect, abstract sockets and signals to the outside, as
-    far as this kernel's version of Landlock goes; the version is returned."""
+    """Deny all file access, TCP bind and connect, abstract sockets and signals to the outside, as
+    far as this kernel's Landlock goes; returns its version."""
     create, restrict = 444, 446
     abi: int = _libc.syscall(create, None, ctypes.c_size_t(0), 1)
     if abi < 1:
@@ -137,32 +137,24 @@ def landlock() -> int:
     return abi
 
 
-# --------------------------------------------------------------------------------------------------
-# ---------------- namespaces
+# namespaces
 
-_MOUNTS, _CGROUP, _UTS, _IPC, _USER, _PID, _NET = (
-    0x20000,
-    0x2000000,
-    0x4000000,
-    0x8000000,
-    0x10000000,
-    0x20000000,
-    0x40000000,
-)
+_MOUNTS, _CGROUP, _UTS, _IPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
+_USER, _PID, _NET = 0x10000000, 0x20000000, 0x40000000
 NOBODY = 65534
 
 
 def new_namespaces() -> None:
-    """Empty worlds of their own: processes, network, mounts, IPC, host name, and users where this
-    takes no root. The caller's next fork is process 1 of the new pid namespace; if that one ends,
-    no other can be made."""
-    worlds = _MOUNTS | _CGROUP | _UTS | _IPC | _PID | _NET
-    if os.geteuid() == 0 and _libc.unshare(worlds) == 0:
+    """New namespaces for processes, network, mounts, IPC, host name, and for users unless run as
+    root. The caller's next fork is process 1 of the new pid namespace; once that one exits, the
+    namespace takes no more processes."""
+    namespaces = _MOUNTS | _CGROUP | _UTS | _IPC | _PID | _NET
+    if os.geteuid() == 0 and _libc.unshare(namespaces) == 0:
         return
     user, group = os.geteuid(), os.getegid()
-    if _libc.unshare(worlds | _USER):
+    if _libc.unshare(namespaces | _USER):
         raise OSError(ctypes.get_errno(), "unshare")
-    with contextlib.suppress(OSError):  # unmapped, the process is nobody all the same
+    with contextlib.suppress(OSError):  # unmapped, the process is nobody anyway
         for name, line in (
             ("setgroups", "deny"),
             ("uid_map", f"{NOBODY} {user} 1"),
@@ -173,20 +165,20 @@ def new_namespaces() -> None:
 
 
 def empty_root() -> None:
-    """A root folder with nothing in it, in a mount namespace of one's own. What was open stays
-    open; nothing else can be found again."""
+    """Enter an empty root folder, in the process's own mount namespace. What was open stays open;
+    nothing else can be reached."""
     private_recursive = 0x4000 | 0x40000
-    read_only_nothing = 0x1 | 0x2 | 0x4 | 0x8  # ro, nosuid, nodev, noexec
+    locked = 0x1 | 0x2 | 0x4 | 0x8  # ro, nosuid, nodev, noexec
     if _libc.mount(b"none", b"/", None, private_recursive, None):
         raise OSError(ctypes.get_errno(), "mount /")
-    if _libc.mount(b"none", b"/proc", b"tmpfs", read_only_nothing, b"size=4k,mode=755"):
+    if _libc.mount(b"none", b"/proc", b"tmpfs", locked, b"size=4k,mode=755"):
         raise OSError(ctypes.get_errno(), "mount tmpfs")
     os.chroot("/proc")
     os.chdir("/")
 
 
 def drop_privileges() -> None:
-    """No user, no group, no capability that could lead back."""
+    """Give up user, groups and all capabilities."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
@@ -196,12 +188,11 @@ def drop_privileges() -> None:
         raise OSError(ctypes.get_errno(), "capset")
 
 
-# --------------------------------------------------------------------------------------------------
-# -------------------- limits
+# limits
 
 
 def address_space() -> int:
-    """Bytes of address space that this process has mapped."""
+    """Bytes of address space mapped by this process."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[0]) * resource.getpagesize()
 

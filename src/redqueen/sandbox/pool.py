@@ -1,32 +1,29 @@
-"""The pool: many jobs over all cores, one worker for each, driven by one loop in the caller's thread.
+"""A pool of workers on this machine, driven by one event loop in the caller's thread.
 
-At most one job for each worker is in flight; the rest wait in the caller's iterable, which is never
-read ahead. A result depends on its job alone: every single run of a job is made on a replica of the
-same kind, whichever worker takes it.
+Each worker runs one job at a time; the caller's iterable is not read ahead. A result depends on its
+job alone: every run is made on the same kind of replica, whichever worker takes the job.
 """
 
 import selectors
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from types import TracebackType
 from typing import Self
 
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
-from redqueen.sandbox.jobs import Job, Outcome
+from redqueen.sandbox.protocol import Job, Outcome
 from redqueen.sandbox.worker import Worker
 
 
 class SandboxPool:
-    """A Sandbox on this machine. Open it once (about a second), and close it, or use it as a
-    context."""
+    """A `Sandbox` on this machine. It takes about a second to open and belongs to one thread."""
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config or SandboxConfig()
         self.most_in_flight = 0
         self.workers: list[Worker] = []
         self._selector = selectors.DefaultSelector()
-        self._watched_restarts = -1
+        self._registered_restarts = -1
         self._streaming = False
         try:
             for _ in range(self.config.worker_count()):
@@ -41,7 +38,7 @@ class SandboxPool:
 
     @property
     def walls(self) -> dict[str, str]:
-        """Each wall, and `up` or why not."""
+        """Each wall, and `up` or the reason why it is down."""
         return dict(self.workers[0].zygotes[0].walls)
 
     @property
@@ -56,13 +53,13 @@ class SandboxPool:
         return outcomes  # type: ignore[return-value]
 
     def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
-        """(index, outcome) as they come to an end, not in order. One stream at a time; a pool
-        belongs to one thread."""
+        """(index, outcome) in the order in which jobs finish. One stream at a time."""
         if not self.workers:
             raise SandboxError("this sandbox is closed")
         if self._streaming:
             raise SandboxError(
-                "this sandbox is at work on another stream of jobs; let it end first, or open a second sandbox"
+                "this sandbox is at work on another stream of jobs; let it end first, or open a "
+                "second sandbox"
             )
         waiting = enumerate(jobs)
         idle, busy = list(self.workers), list[Worker]()
@@ -77,8 +74,8 @@ class SandboxPool:
                 self.most_in_flight = max(self.most_in_flight, len(busy))
                 if not busy:
                     return
-                for worker, has_spoken in self._with_news(busy):
-                    if outcome := worker.ready() if has_spoken else worker.failed():
+                for worker, has_replied in self._wait(busy):
+                    if outcome := worker.ready() if has_replied else worker.failed():
                         busy.remove(worker)
                         idle.append(worker)
                         yield worker.index, outcome
@@ -87,41 +84,44 @@ class SandboxPool:
             for worker in busy:  # the caller left early
                 worker.drop()
 
-    def _with_news(self, busy: list[Worker]) -> list[tuple[Worker, bool]]:
-        """The workers whose zygote has spoken; where none has, those whose zygote has run out of
-        time. In that order: the trainer itself may have been away, and an answer that is there
-        counts."""
-        if self._watched_restarts != self.restarts:
-            self._watch()
-        patience = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
-        news: list[tuple[Worker, bool]] = []
-        for key, _ in self._selector.select(patience):
+    def _wait(self, busy: list[Worker]) -> list[tuple[Worker, bool]]:
+        """The workers whose zygote has replied (True); if there are none, those past their deadline
+        (False). In this order, because the caller itself may have been away past a deadline, and a
+        reply that has arrived counts."""
+        if self._registered_restarts != self.restarts:
+            self._register()
+        timeout = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
+        replied: list[tuple[Worker, bool]] = []
+        for key, _ in self._selector.select(timeout):
             worker, zygote = key.data
             if worker.request is not None and zygote is worker.zygote:
-                news.append((worker, True))
-            else:  # one that is not in work speaks only by dying
+                replied.append((worker, True))
+            else:  # an idle zygote becomes readable only by dying
                 worker.restart(zygote)
-        return news or [(worker, False) for worker in busy if worker.deadline <= time.monotonic()]
+        return replied or [
+            (worker, False) for worker in busy if worker.deadline <= time.monotonic()
+        ]
 
-    def _watch(self) -> None:
-        """Listen to every zygote there is; only those in work ever speak."""
+    def _register(self) -> None:
+        """Watch the sockets of all zygotes."""
         self._selector.close()
         self._selector = selectors.DefaultSelector()
         for worker in self.workers:
             for zygote in worker.zygotes:
                 self._selector.register(zygote.socket, selectors.EVENT_READ, (worker, zygote))
-        self._watched_restarts = self.restarts
+        self._registered_restarts = self.restarts
 
     def _test_walls(self) -> None:
-        from redqueen.sandbox.selftest import failures
+        from redqueen.sandbox.selftest import find_failures
 
-        failed = failures(self)
-        if failed and not self.config.unsafe:
+        failures = find_failures(self)
+        if failures and not self.config.unsafe:
             raise SandboxError(
                 "the sandbox does not hold on this machine and refuses to run:\n"
-                + "".join(f"  - {line}\n" for line in failed)
-                + "Run inside a Linux container or VM with seccomp (Docker's default profile will do; bubblewrap helps where the kernel "
-                "refuses), or, only for programs you trust, pass --sandbox=unsafe."
+                + "".join(f"  - {line}\n" for line in failures)
+                + "Run inside a Linux container or VM with seccomp (Docker's default profile will "
+                "do; bubblewrap helps where the kernel refuses), or, only for programs you trust, "
+                "pass --sandbox=unsafe."
             )
 
     def close(self) -> None:
@@ -135,10 +135,5 @@ class SandboxPool:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()

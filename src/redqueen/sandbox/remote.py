@@ -1,45 +1,40 @@
-"""A sandbox that is driven by processes of its own: the trainer's interpreter, busy with the
-engine, then does not slow it down.
+"""A sandbox driven by its own processes, so that the trainer's interpreter does not slow it down.
 
-Driving a pool takes Python a fraction of a millisecond a run. With many cores and a fast engine in
-the same process the two would wait for each other's interpreter lock, and one process alone keeps
-only a few cores busy: there is one for every few workers. What a job comes to is the same either way.
+Driving a pool costs a fraction of a millisecond of Python per run. In the trainer's process, pool
+and engine would compete for the interpreter lock, and one process keeps only a few cores busy: so
+there is a driver for every few workers. Outcomes are the same as those of a pool.
 """
 
 import contextlib
-import multiprocessing
-import signal
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from multiprocessing.connection import Connection
-from multiprocessing.reduction import ForkingPickler
-from operator import attrgetter
-from types import TracebackType
 from typing import Any, Self
 
 from redqueen.config.sandbox import SandboxConfig
-from redqueen.errors import RedQueenError, SandboxError
-from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.sandbox.jobs import Inspection, Job, Limits, Outcome, Result
-from redqueen.sandbox.lockdown import die_with_parent
-from redqueen.sandbox.pool import SandboxPool
+from redqueen.errors import SandboxError
+from redqueen.sandbox.driver import send
+from redqueen.sandbox.protocol import Job, Outcome
 
-_WORKERS_EACH = 4
+_WORKERS_PER_DRIVER = 4
 """A driver is busy for about a quarter of the time that a program runs."""
 
 
 class RemoteSandbox:
-    """A Sandbox. Open it once, and close it, or use it as a context. It belongs to one thread at a
-    time."""
+    """A `Sandbox` in other processes. It belongs to one thread at a time, and ends with the thread
+    that opened it."""
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         config = config or SandboxConfig()
         workers = config.worker_count()
-        count = -(-workers // _WORKERS_EACH)
+        count = -(-workers // _WORKERS_PER_DRIVER)
         shares = [workers // count + (number < workers % count) for number in range(count)]
         self.drivers: list[Driver] = []
         self.walls: dict[str, str] = {}
-        """Each wall, and `up` or why not."""
+        """Each wall, and `up` or the reason why it is down."""
         try:
             for share in shares:
                 self.drivers.append(Driver(config.model_copy(update={"workers": share})))
@@ -50,7 +45,7 @@ class RemoteSandbox:
             raise
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Every driver gets every so manieth job, so that all have about as much to do."""
+        """Jobs are dealt round-robin so that drivers are evenly loaded."""
         if not jobs:
             return []
         outcomes: list[Outcome | None] = [None] * len(jobs)
@@ -60,10 +55,8 @@ class RemoteSandbox:
                 driver.send(list(jobs[share]))
             for driver, share in zip(self.drivers, shares, strict=True):
                 outcomes[share] = driver.receive()
-        except (
-            BaseException
-        ):  # an answer that nobody has taken must not pass for that to the next question
-            self.close()
+        except BaseException:
+            self.close()  # outcomes not yet received must not be taken for those of the next jobs
             raise
         return outcomes  # type: ignore[return-value]
 
@@ -76,12 +69,7 @@ class RemoteSandbox:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -89,72 +77,52 @@ class Driver:
     """The trainer's end of a process that drives a pool."""
 
     def __init__(self, config: SandboxConfig) -> None:
-        context = multiprocessing.get_context(
-            "spawn"
-        )  # a fork would take the trainer's threads and its GPU with it
-        self.connection, theirs = context.Pipe()
-        self.process = context.Process(
-            target=_serve, args=(theirs, config), name="sandbox", daemon=True
-        )
-        self.process.start()
-        theirs.close()
+        near_end, far_end = socket.socketpair()
+        self.connection = Connection(near_end.detach())
+        with far_end:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "redqueen.sandbox.driver", str(far_end.fileno())],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+                pass_fds=[far_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the trainer
+            )
+        with contextlib.suppress(OSError):  # it has ended already: `receive` will say so
+            self.connection.send(config)
 
     def send(self, jobs: list[Job]) -> None:
         try:
-            self.connection.send(jobs)
+            send(self.connection, jobs)
         except OSError as error:
             raise SandboxError("the sandbox is closed, or its process has ended") from error
 
     def receive(self) -> Any:
-        """What it answers: first which walls there are, then outcomes. What went wrong there is
-        raised here."""
+        """The next message: first the walls, then outcomes. Raises errors of the other process."""
         try:
-            found = self.connection.recv()
+            message = self.connection.recv()
         except (EOFError, OSError) as error:
-            self.process.join(5)
+            exit_code = self._wait()
             raise SandboxError(
-                f"the process that drives the sandbox has ended (code {self.process.exitcode})"
+                f"the process that drives the sandbox has ended (code {exit_code})"
             ) from error
-        if isinstance(found, BaseException):
-            raise found
-        return found
+        if isinstance(message, BaseException):
+            raise message
+        return message
 
     def hang_up(self) -> None:
-        """The process ends by itself when nobody listens."""
-        with contextlib.suppress(OSError):
-            self.connection.close()
+        """Close the connection; the process exits when it notices."""
+        self.connection.close()
 
     def close(self) -> None:
+        """Hang up and wait for the process to exit; kill it if it does not."""
         self.hang_up()
-        self.process.join(5)
-        if self.process.is_alive():
+        if self._wait() is None:
             self.process.kill()
-            self.process.join()
+            self.process.wait()
 
-
-def _serve(connection: Connection, config: SandboxConfig) -> None:
-    """Jobs in, outcomes out, until the trainer closes the connection or is gone."""
-    die_with_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the trainer's to handle
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    try:
-        pool = SandboxPool(config)
-    except (RedQueenError, OSError) as error:  # for the trainer to hear
-        connection.send(error)
-        return
-    with pool:
-        connection.send(pool.walls)
-        with contextlib.suppress(EOFError, OSError):
-            while True:
-                connection.send(pool.run(connection.recv()))
-
-
-def _cross_as_fields(kind: type) -> None:
-    """A record crosses over as the values of its fields: the way that dataclasses have by
-    themselves takes four times as long."""
-    values = attrgetter(*(field.name for field in fields(kind)))
-    ForkingPickler.register(kind, lambda record: (kind, values(record)))
-
-
-for _kind in (Job, Limits, Outcome, Result, Inspection, Complexity):
-    _cross_as_fields(_kind)
+    def _wait(self) -> int | None:
+        try:
+            return self.process.wait(timeout=5)
+        except subprocess.TimeoutExpired:
+            return None

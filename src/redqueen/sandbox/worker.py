@@ -1,5 +1,5 @@
-"""A worker: takes one job at a time through its course, on three zygotes that differ in all that a
-deterministic program must not depend on."""
+"""A worker: runs one job at a time, on three zygotes that differ in everything that a deterministic
+program must not depend on."""
 
 import json
 import os
@@ -10,16 +10,17 @@ import sys
 import time
 import weakref
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
 from redqueen.sandbox import wire
-from redqueen.sandbox.job_protocol import REPLICAS, Reply, Request, conduct
-from redqueen.sandbox.jobs import Job, Outcome
+from redqueen.sandbox.job_protocol import REPLICAS, Reply, Request, run_job
+from redqueen.sandbox.protocol import Job, Outcome
 
 _HASH_SEEDS = (1, 20_011, 400_009)
-_GRACE_S = 5.0  # beyond a request's wall limit, after which the zygote itself is taken for dead
+_GRACE_S = 5.0  # past a request's wall limit; after that the zygote itself is considered dead
 _START_S = 60.0
 _PACKAGE_ROOT = Path(__file__).parents[2]
 
@@ -32,23 +33,11 @@ class Zygote:
         self.walls: dict[str, str] = {}
         self.closed = False
         self.socket, far_end = socket.socketpair()
-        script = [
-            str(Path(__file__).with_name("zygote.py")),
-            str(far_end.fileno()),
-            str(replica),
-            str(_PACKAGE_ROOT),
-        ]
+        command = [sys.executable, "-s", "-S", "-P", str(Path(__file__).with_name("zygote.py"))]
+        arguments = [str(far_end.fileno()), str(replica), str(_PACKAGE_ROOT), *config.without]
         with far_end:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-s",
-                    "-S",
-                    "-P",
-                    *script,
-                    *config.without,
-                    *(["unsafe"] if config.unsafe else []),
-                ],
+                [*command, *arguments, *(["unsafe"] if config.unsafe else [])],
                 env={"PYTHONHASHSEED": str(_HASH_SEEDS[replica])},
                 cwd="/",
                 pass_fds=[far_end.fileno()],
@@ -59,19 +48,21 @@ class Zygote:
             )
         self.socket.settimeout(_START_S)
         self._received = bytearray()
+        _hang_up_in_forks()
         _zygotes.add(self)
 
     def wait_until_ready(self) -> None:
-        """Read the first frame, which says which walls stand."""
+        """Read the first frame, which says which walls are up."""
         assert self.process.stderr is not None
         try:
             while (reply := self.receive(wire.GREETING)) is None:
                 pass
         except OSError as error:
-            self.process.kill()  # it may only be slow: what it said is read to its end
-            said = self.process.stderr.read().decode(errors="replace").strip().rpartition("\n")[2]
+            self.process.kill()  # it may only be slow; killed, its stderr comes to an end
+            stderr = self.process.stderr.read().decode(errors="replace").strip()
+            reason = stderr.rpartition("\n")[2] or error
             raise SandboxError(
-                f"a sandbox process does not start: {said or error}; `redqueen doctor` tells more"
+                f"a sandbox process does not start: {reason}; `redqueen doctor` tells more"
             ) from error
         self.process.stderr.close()
         self.walls = json.loads(reply.body)
@@ -81,33 +72,32 @@ class Zygote:
         self.socket.sendall(frame)
 
     def receive(self, serial: int) -> Reply | None:
-        """Take what has come; the reply to this request once it is whole. Replies to others, which
-        somebody stopped waiting for, are passed over. Raises OSError when the zygote is gone."""
+        """Read what has arrived; the reply to this request once it is complete. Replies to
+        abandoned requests are dropped. Raises OSError if the zygote is gone."""
         data = self.socket.recv(1 << 16)
         if not data:
             raise ConnectionResetError("the zygote closed its socket")
         self._received += data
         head = wire.REPLY.size
         while len(self._received) >= head:
-            of, state, status, cpu_s, size = wire.REPLY.unpack_from(self._received)
+            reply_to, state, status, cpu_s, size = wire.REPLY.unpack_from(self._received)
             if len(self._received) < head + size:
                 return None
             body = bytes(self._received[head : head + size])
             del self._received[: head + size]
-            if of == serial:
+            if reply_to == serial:
                 return Reply(
                     state, os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0, cpu_s, body
                 )
         return None
 
     def hang_up(self) -> None:
-        """The process ends by itself when it notices."""
+        """Close the socket; the process exits when it notices."""
         self.closed = True
         self.socket.close()
 
     def close(self) -> None:
-        """Hang up, and see that the process ends; it does so by itself unless something is very
-        wrong."""
+        """Hang up and wait for the process to exit; kill it if it does not."""
         self.hang_up()
         if self.process.stderr is not None:
             self.process.stderr.close()
@@ -121,19 +111,21 @@ class Zygote:
 _zygotes: weakref.WeakSet[Zygote] = weakref.WeakSet()
 
 
-def _hang_up_in_fork() -> None:
+@cache
+def _hang_up_in_forks() -> None:
     """A process forked from the trainer (a data loader, say) must not keep zygotes alive after the
     trainer is gone."""
-    for zygote in _zygotes:
-        zygote.socket.close()
 
+    def hang_up() -> None:
+        for zygote in _zygotes:
+            zygote.socket.close()
 
-os.register_at_fork(after_in_child=_hang_up_in_fork)
+    os.register_at_fork(after_in_child=hang_up)
 
 
 class Worker:
-    """Drives one job at a time. A run that an outside hand ended is retried once: that is
-    infrastructure, never the program's fault."""
+    """Drives one job at a time. A run that was killed from outside is retried once: that is a
+    failure of infrastructure, never of the program."""
 
     def __init__(self, config: SandboxConfig) -> None:
         self.config = config
@@ -147,16 +139,17 @@ class Worker:
 
     @property
     def zygote(self) -> Zygote:
+        """The zygote of the current request."""
         assert self.request is not None
         return self.zygotes[self.request.replica]
 
     def start(self, index: int, job: Job) -> Outcome | None:
-        """Begin a job; the outcome, if it is known at once."""
-        self.index, self.job = index, conduct(job)
+        """Start a job; its outcome, if no run is needed."""
+        self.index, self.job = index, run_job(job)
         return self._advance(None)
 
     def ready(self) -> Outcome | None:
-        """The zygote in work has something to say; the outcome, once the job has come to it."""
+        """Read from the current zygote; the outcome, if that completes the job."""
         try:
             assert self.request is not None
             reply = self.zygote.receive(self.request.serial)
@@ -164,14 +157,13 @@ class Worker:
             return self.failed()
         if reply is None:
             return None
-        if (
-            reply.signal == signal.SIGKILL and reply.state == wire.DONE
-        ):  # nobody within the walls can send this
+        # nothing inside the walls can send SIGKILL, so it came from outside
+        if reply.signal == signal.SIGKILL and reply.state == wire.DONE:
             return self.failed()
         return self._advance(reply)
 
     def failed(self) -> Outcome | None:
-        """The zygote in work is gone or silent, or its child was shot from outside."""
+        """The current zygote is gone or silent, or its child was killed from outside."""
         self.restart(self.zygote)
         if self.retried:
             return self._advance(Reply(wire.DONE, 0, 0.0, b"", infrastructure=True))
@@ -186,8 +178,8 @@ class Worker:
         fresh.wait_until_ready()
 
     def drop(self) -> None:
-        """Forget the job in work. Its zygote is replaced when it is next needed, so that the next
-        job need not wait for this one."""
+        """Abandon the current job. Its zygote is replaced when it is next needed, so that the next
+        job does not wait for this one."""
         if self.request is not None:
             self.zygote.hang_up()
         self.job, self.request = None, None

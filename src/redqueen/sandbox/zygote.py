@@ -1,24 +1,23 @@
-"""The zygote: a small fork server that is started by exec, locks itself down, and forks one child
-for each request.
+"""The zygote: a small fork server that is started by exec, locks itself down, and forks a child for
+each request.
 
     python -s -S -P zygote.py SOCKET_FD REPLICA PACKAGE_ROOT [WALL to leave down...] [unsafe]
 
-It is never forked from the trainer, so nothing of the trainer (answers, keys, device state) is in
-its memory. It never makes an object of a request's or a reply's content: both pass through buffers
-that are wiped before the next fork, so that no child can find what an earlier one was given or
-said. It ends when its socket closes, and all within its pid namespace with it.
+It is never forked from the trainer, so its memory holds nothing of the trainer (answers, keys,
+device state). It never makes Python objects from the content of requests or replies: both pass
+through buffers that are wiped before the next fork, so that no child can find what an earlier one
+received or wrote. It exits when its socket closes, and everything in its pid namespace with it.
 """
 
 import os
 
-os.register_at_fork = lambda **hooks: (
-    None
-)  # the library's hooks (reseeding, locks) cost each child 0.8 ms
+# The standard library's fork hooks (reseeding, locks) would cost each child 0.8 ms.
+os.register_at_fork = lambda **hooks: None
 
 import sys
 
-# See prepare.shift_addresses. Several, for the first may fit into a gap that compiling this file
-# has left.
+# See prepare.shift_addresses. Several blocks, because the first may fit into a gap that compiling
+# this file has left.
 _heap_shift = [bytes(120_000 + 16 * (5 * int(sys.argv[2]) + 1)) for _ in range(4)]
 
 import gc
@@ -30,17 +29,15 @@ import signal
 import time
 from collections.abc import Callable
 
-for heavy in (
-    "_hashlib",
-    "_uuid",
-    "_posixsubprocess",
-):  # the library does without; each child would pay for OpenSSL and the like
+# The standard library works without these; every child would pay for OpenSSL and the like.
+for heavy in ("_hashlib", "_uuid", "_posixsubprocess"):
     sys.modules[heavy] = None  # type: ignore[assignment]
 sys.path.append(sys.argv[3])
 from redqueen.sandbox import prepare
 
-# before the harness, whose objects then lie close together: that saves a child 20 page faults
-prepare.imports()
+# Before the harness, so that the objects of the harness lie close together: 20 page faults fewer
+# per child.
+prepare.import_modules()
 from redqueen.sandbox import child, lockdown, wire
 
 _monotonic, _sleep = time.monotonic, time.sleep  # bound before the clock is frozen
@@ -55,15 +52,14 @@ def main() -> None:
         prepare.keep_code_mapped()
     server = Server(host, unsafe="unsafe" in options)
     walls = server.lock_down(without=set(options))
-    prepare.environment(replica)
+    prepare.freeze_environment(replica)
     prepare.forget_harness()
     report = json.dumps(walls).encode()
     server.send(wire.REPLY.pack(wire.GREETING, wire.DONE, 0, 0.0, len(report)), report)
     gc.collect()
-    prepare.shift_addresses(
-        replica
-    )  # last: what is freed later is handed out first, and alike in all replicas
-    gc.freeze()  # no collection in a child may touch, and so copy, what it shares with the zygote
+    # Last, because memory freed after it would be reused first, and alike in all replicas.
+    prepare.shift_addresses(replica)
+    gc.freeze()  # or a collection in a child would touch, and so copy, the pages it shares
     while True:
         server.serve_one()
 
@@ -87,12 +83,11 @@ class Server:
         self.address_space = 0
         self.memory = 0
 
-    # ----------------------------------------------------------------------------------------------
-    # -------------- walls
+    # walls
 
     def lock_down(self, without: set[str]) -> dict[str, str]:
-        """Build every wall that this machine allows; the answer says of each `up` or why not. What
-        a child must have is tried here and built there."""
+        """Build every wall that this machine allows; returns for each `up` or the reason why it is
+        down. The walls of a child are tried out here and built there."""
         walls: dict[str, str] = {}
 
         def build(name: str, wall: Callable[[], object]) -> None:
@@ -109,7 +104,7 @@ class Server:
         if walls["namespaces"] == "up":
             build("empty_root", lockdown.empty_root)
             self.own_namespace = True
-        self._leave_a_watchman()
+        self._leave_watchdog()
         build("privileges", lockdown.drop_privileges)
         build("no_new_privileges", lockdown.no_new_privileges)
         build("landlock", lockdown.landlock)
@@ -120,10 +115,10 @@ class Server:
         build("seccomp", self._try_seccomp)
         return walls
 
-    def _leave_a_watchman(self) -> None:
-        """Go on in a child, process 1 of the new pid namespace where there is one. The process that
-        stays behind ends it, and with it all it has started, when the trainer is gone, whatever it
-        is busy with."""
+    def _leave_watchdog(self) -> None:
+        """Continue in a child, which is process 1 of the new pid namespace if there is one. The
+        process left behind kills it, and with it everything it has started, when the trainer is
+        gone, even if it is busy."""
         pid = os.fork()
         if pid:
             _wait_for_either(pid, self.host)
@@ -132,11 +127,11 @@ class Server:
             os._exit(0)
 
     def _try_seccomp(self) -> None:
-        tried = lockdown.SeccompFilter()
-        self._in_trial_child(tried.install)
-        self.filter = tried
+        seccomp = lockdown.SeccompFilter()
+        self._try_in_child(seccomp.install)
+        self.filter = seccomp
 
-    def _in_trial_child(self, wall: Callable[[], object]) -> None:
+    def _try_in_child(self, wall: Callable[[], object]) -> None:
         pid = os.fork()
         if pid == 0:
             try:
@@ -150,8 +145,7 @@ class Server:
         if status:
             raise OSError(status, os.strerror(status) if status > 0 else "the trial child died")
 
-    # ----------------------------------------------------------------------------------------------
-    # ----------- requests
+    # requests
 
     def serve_one(self) -> None:
         head = wire.Head(*wire.REQUEST.unpack(self._receive(bytearray(wire.REQUEST.size))))
@@ -165,14 +159,14 @@ class Server:
         _wipe(body)
         state, size = self._collect(result_fd, deadline, head.reply)
         os.close(result_fd)
-        state, status, cpu_s = self._end(pids, state, deadline)
-        told = size if state == wire.DONE else 0
-        self.send(wire.REPLY.pack(head.serial, state, status, cpu_s, told), self.reply[:told])
+        state, status, cpu_s = self._reap(pids, state, deadline)
+        sent = size if state == wire.DONE else 0
+        self.send(wire.REPLY.pack(head.serial, state, status, cpu_s, sent), self.reply[:sent])
         _wipe(self.reply[:size])
 
     def _limit_memory(self, memory: int) -> None:
-        """Children inherit the limit, so it is set only when it changes. Nothing behind the filter
-        can raise it again."""
+        """Children inherit the limit, so it is set only when it changes. Behind the filter nothing
+        can raise it."""
         if memory != self.memory:
             _, hard = resource.getrlimit(resource.RLIMIT_AS)
             space = self.address_space + memory
@@ -206,8 +200,8 @@ class Server:
         return result_read, [pid]
 
     def _start_tests(self, head: wire.Head, body: memoryview) -> tuple[int, list[int]]:
-        """Two children: the program, and the tests that talk to it. Only the tests' side can write
-        a result."""
+        """Two children: the program, and the tests that call it. Only the tests can write a
+        result."""
         result_read, result_write = os.pipe()
         calls_read, calls_write = os.pipe()
         answers_read, answers_write = os.pipe()
@@ -226,20 +220,19 @@ class Server:
         return result_read, [program, tests]
 
     def _confine(self, head: wire.Head, body: memoryview, close: list[int]) -> None:
-        """What each child does for itself before anything else: hang up, take its limits and its
-        timer, and last the filter. A child for which any of this fails ends here."""
+        """The first thing a child does: close what it must not have, set its limits and its timer,
+        and install the filter last. If any of this fails, the child exits."""
         try:
             for fd in (self.host, *close):
                 os.close(fd)
             if head.mode == wire.SCRIPT:
-                _standard_streams(body, head.output)
+                _replace_standard_streams(body, head.output)
             if not self.own_namespace:
                 lockdown.die_with_parent()
             if self.filter is None:
                 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
-            signal.setitimer(
-                signal.ITIMER_PROF, head.cpu_s
-            )  # the default action of SIGPROF is death, and the filter denies sigaction
+            # The default action of SIGPROF is to terminate, and the filter denies sigaction.
+            signal.setitimer(signal.ITIMER_PROF, head.cpu_s)
             if self.filter is not None:
                 self.filter.install()
             elif not self.unsafe:
@@ -247,9 +240,9 @@ class Server:
         except BaseException:
             os._exit(70)
 
-    def _collect(self, result_fd: int, deadline: float, most: int) -> tuple[int, int]:
-        """Read what the child writes until it closes its end; ends early at the wall limit or at
-        too much output. The answer is how it ended, and how much of the buffer was used."""
+    def _collect(self, result_fd: int, deadline: float, max_bytes: int) -> tuple[int, int]:
+        """Read what the child writes until it closes its end, up to the wall limit and the output
+        limit. Returns the state, and how much of the buffer was used."""
         poll = select.poll()
         poll.register(result_fd, select.POLLIN)
         size = 0
@@ -258,47 +251,48 @@ class Server:
             if left <= 0:
                 return wire.WALL, size
             if poll.poll(left * 1000 + 1):
-                count = os.readv(result_fd, [self.reply[size : min(size + (1 << 20), most + 1)]])
+                end = min(size + (1 << 20), max_bytes + 1)
+                count = os.readv(result_fd, [self.reply[size:end]])
                 if not count:
                     return wire.DONE, size
                 size += count
-                if size > most:
+                if size > max_bytes:
                     return wire.TOO_MUCH, size
 
-    def _end(self, pids: list[int], state: int, deadline: float) -> tuple[int, int, float]:
-        """See that every child has ended: how it all ended, the first wait status that is not our
-        own doing, and the CPU time. A child that has closed its pipe is about to end, and is given
-        until the wall limit to do so."""
-        ended, cpu_s = 0, 0.0
+    def _reap(self, pids: list[int], state: int, deadline: float) -> tuple[int, int, float]:
+        """Wait for every child, killing those that do not exit: the state, the first wait status
+        that is not ours, and the CPU time. A child that has closed its pipe is about to exit, and
+        has until the wall limit to do so."""
+        first_status, cpu_s = 0, 0.0
         for pid in pids:
-            if state == wire.DONE and not _ends_before(pid, deadline):
+            if state == wire.DONE and not _exits_before(pid, deadline):
                 state = wire.WALL
             if state != wire.DONE:
                 os.kill(pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
-            ended = ended or (status if state == wire.DONE else 0)
+            first_status = first_status or (status if state == wire.DONE else 0)
             cpu_s += usage.ru_utime + usage.ru_stime
-        return state, ended, cpu_s
+        return state, first_status, cpu_s
 
 
-def _ends_before(pid: int, deadline: float) -> bool:
+def _exits_before(pid: int, deadline: float) -> bool:
     poll = select.poll()
     try:
-        ending = os.pidfd_open(pid)
+        pidfd = os.pidfd_open(pid)
     except (OSError, AttributeError):  # before Linux 5.3
         while _monotonic() < deadline:
             if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return True
             _sleep(0.001)
         return False
-    poll.register(ending, select.POLLIN)
-    ended = bool(poll.poll(max(0.0, deadline - _monotonic()) * 1000))
-    os.close(ending)
-    return ended
+    poll.register(pidfd, select.POLLIN)
+    exited = bool(poll.poll(max(0.0, deadline - _monotonic()) * 1000))
+    os.close(pidfd)
+    return exited
 
 
 def _wait_for_either(pid: int, host: int) -> None:
-    """Until the process ends or the trainer hangs up."""
+    """Until the process exits or the trainer hangs up."""
     poll = select.poll()
     poll.register(host, 0)  # hang-up only
     try:
@@ -321,9 +315,9 @@ def _wipe(buffer: memoryview) -> None:
         part[:] = _ZEROS[: len(part)]
 
 
-def _standard_streams(body: memoryview, most: int) -> None:
-    """Standard input and output of a script as files in memory, so that every way to read and write
-    them works."""
+def _replace_standard_streams(body: memoryview, max_bytes: int) -> None:
+    """Make standard input and output of a script files in memory, so that every way to read and
+    write them works."""
     order = wire.read_order(body)
     text = body[order.start + sum(order.sizes[:2]) :]
     for fd in (0, 1):
@@ -334,7 +328,7 @@ def _standard_streams(body: memoryview, most: int) -> None:
     while text:
         text = text[os.write(0, text) :]
     os.lseek(0, 0, os.SEEK_SET)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 appearance.
 
 Two programs that differ only in names, layout, comments, docstrings or annotations have the same
-form, so that the same problem proposed twice is seen as one. Only names are normalised: `a + b` and
-`b + a` stay two programs.
+form, so that a problem proposed twice counts once. Only names are normalised: `a + b` and `b + a`
+remain different programs.
 """
 
 import ast
@@ -15,12 +15,11 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def canonical_program(tree: ast.Module, entry: str = "f") -> str:
-    """The canonical text of a parsed program. The tree is changed on the way: what else needs it
-    comes before."""
+    """The canonical text of a parsed program. Changes the tree: call it last."""
     nodes = list(ast.walk(_WithoutAnnotations().visit(tree)))
-    bound = {name for node in nodes if (name := bound_name(node) or _defined(node)) is not None}
+    bound = {name for node in nodes if (name := _introduced_name(node)) is not None}
     names = _Names(
-        bound - _seen_from_outside(nodes) - {entry},
+        bound - _fixed_names(nodes) - {entry},
         taken={node.id for node in nodes if isinstance(node, ast.Name)},
     )
     for node in nodes:
@@ -28,13 +27,14 @@ def canonical_program(tree: ast.Module, entry: str = "f") -> str:
     return ast.unparse(tree)
 
 
-def _defined(node: ast.AST) -> str | None:
-    return node.name if isinstance(node, _DEFINITIONS) else None
+def _introduced_name(node: ast.AST) -> str | None:
+    """The variable, function or class that this node introduces."""
+    return bound_name(node) or (node.name if isinstance(node, _DEFINITIONS) else None)
 
 
-def _seen_from_outside(nodes: list[ast.AST]) -> set[str]:
-    """Names that are also reached in ways that are not renamed: members of classes, keywords of
-    calls, imports."""
+def _fixed_names(nodes: list[ast.AST]) -> set[str]:
+    """Names that are also used where they cannot be renamed: members of classes, keywords of calls,
+    imports."""
     names: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.ClassDef):
@@ -42,7 +42,7 @@ def _seen_from_outside(nodes: list[ast.AST]) -> set[str]:
                 name
                 for inner in node.body
                 for part in ast.walk(inner)
-                if (name := bound_name(part) or _defined(part)) is not None
+                if (name := _introduced_name(part)) is not None
             }
         elif isinstance(node, ast.keyword) and node.arg:
             names.add(node.arg)
@@ -52,22 +52,22 @@ def _seen_from_outside(nodes: list[ast.AST]) -> set[str]:
 
 
 class _Names:
-    """New names in order of first appearance. Attributes, keywords of calls and imports keep
-    theirs: their meaning is outside."""
+    """New names in order of first appearance. Attributes, keywords of calls and imports keep their
+    names, which have a meaning elsewhere."""
 
     def __init__(self, bound: set[str], taken: set[str]) -> None:
         self.bound = bound
         self.fresh = (
             name for number in itertools.count() if (name := f"v{number}") not in taken - bound
         )
-        self.given: dict[str, str] = {}
+        self.renamed: dict[str, str] = {}
 
     def new(self, old: str) -> str:
         if old not in self.bound:
             return old
-        if old not in self.given:
-            self.given[old] = next(self.fresh)
-        return self.given[old]
+        if old not in self.renamed:
+            self.renamed[old] = next(self.fresh)
+        return self.renamed[old]
 
     def rename(self, node: ast.AST) -> None:
         kind = type(node)
@@ -86,8 +86,8 @@ class _Names:
 
 
 class _WithoutAnnotations(ast.NodeTransformer):
-    """Annotated assignments as plain ones, but for those of a class, where they can mean something
-    (a dataclass)."""
+    """Turns annotated assignments into plain ones, except in classes, where annotations can have
+    a meaning (dataclasses)."""
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         node.body = [

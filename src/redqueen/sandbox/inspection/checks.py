@@ -1,8 +1,8 @@
-"""Static checks: cheap filters that turn away a program before it is run, each with a reason that
-is counted.
+"""Static checks: cheap filters that reject a program before it runs, each with a reason that is
+counted.
 
-They save the price of a run and keep obvious chance out of the archive. They are not a wall: what
-they miss meets the sandbox.
+They save the cost of a run and keep obvious nondeterminism out of the archive. They are not a wall:
+what they miss is caught by the sandbox.
 """
 
 import ast
@@ -12,13 +12,19 @@ from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.sandbox.inspection.complexity import bound_name
 
 FORBIDDEN_NAMES = frozenset(
-    "__builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open print quit vars".split()
+    """
+    __builtins__ __import__ breakpoint compile eval exec exit globals hash id input locals open
+    print quit vars
+    """.split()
 )
-"""Builtins whose result depends on the process, that reach past the program's own text, or that
-only make noise."""
+"""Builtins whose result depends on the process, that reach beyond the program's text, or that only
+write output."""
 
 FORBIDDEN_ATTRIBUTES = frozenset(
-    "__bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__ __subclasses__ __traceback__ f_back f_globals".split()
+    """
+    __bases__ __builtins__ __class__ __closure__ __code__ __dict__ __globals__ __mro__
+    __subclasses__ __traceback__ f_back f_globals
+    """.split()
 )
 """Attributes that lead from a value into the interpreter."""
 
@@ -26,12 +32,12 @@ FORBIDDEN_ATTRIBUTES = frozenset(
 def check(
     tree: ast.Module, allowed_modules: Iterable[str] = ALLOWED_MODULES, entry: str = "f"
 ) -> str | None:
-    """The reason to turn the program away, as `word: what`, or None."""
+    """The reason to reject the program, as `word: detail`, or None."""
     count = sum(isinstance(node, ast.FunctionDef) and node.name == entry for node in tree.body)
     if count != 1:
         return f"entry: {count} functions named {entry} at the top level, expected one"
     allowed, nodes = frozenset(allowed_modules), list(ast.walk(tree))
-    own = {bound_name(node) for node in nodes}  # an argument called `input` is no builtin
+    own = {bound_name(node) for node in nodes}  # an argument called `input` is not the builtin
     for node in nodes:
         reason = _check_node(node, allowed, entry, FORBIDDEN_NAMES - own)
         if reason is not None:

@@ -1,25 +1,28 @@
-"""What goes into the sandbox and what comes out: Job, Outcome, and the Sandbox protocol."""
+"""The sandbox port: what goes in (`Job`), what comes out (`Outcome`), and what runs it (`Sandbox`).
+
+Standard library only: zygotes import this module too.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 from redqueen.sandbox.inspection.complexity import Complexity
 
 Kind = Literal[
     "value", "error", "timeout", "memory", "unstable", "unsupported", "rejected", "crashed"
 ]
-"""value: canonical text · error: an exception · timeout, memory: a limit was met · unstable: three
-processes did not agree · unsupported: the result has no literal · rejected: a static check, before
-the run · crashed: ended by a signal."""
+"""value: canonical text · error: an exception · timeout, memory: a limit was reached · unstable:
+three processes disagreed · unsupported: the result is not a literal · rejected: failed a static
+check before it ran · crashed: killed by a signal."""
 
 MAX_SOURCE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one job. CPU time, not wall time: on a loaded machine a wall limit ends honest
-    programs. Wall is 10x, as a backstop."""
+    """The limits of one job. The limit that counts is CPU time, because on a loaded machine a wall
+    limit would kill honest programs. The wall limit is 10x, as a backstop."""
 
     cpu_s: float = 1.0
     memory_mb: int = 256
@@ -29,7 +32,8 @@ class Limits:
     def __post_init__(self) -> None:
         if not 0 < self.cpu_s <= 3600 or self.memory_mb < 16 or self.output_kb <= 0:
             raise ValueError(
-                f"CPU time must be greater than 0 and at most an hour, memory 16 MiB or more, output greater than 0; got {self}"
+                "limits must satisfy 0 < cpu_s <= 3600, memory_mb >= 16 and output_kb greater than "
+                f"0; got {self}"
             )
 
     @property
@@ -44,21 +48,21 @@ class Job:
     program: str
     inputs: tuple[str, ...] = ("",)
     mode: Literal["call", "script", "tests"] = "call"
-    """call: `entry` is called with each input's arguments, each in a fresh namespace, all in one
-    process. script: the program runs once for each input, in a process of its own, with the input
-    as standard input; the value is its output. tests: `tests` run in a second process and reach the
-    program only through `candidate(...)`, by literals: the program never shares memory with the
-    expected answers."""
+    """call: `entry` is called with the arguments of each input, each time in a fresh namespace, all
+    in one process. script: the program runs once per input, each time in a new process, with the
+    input as standard input; the value is its standard output. tests: `tests` run in a second
+    process and reach the program only through `candidate(...)`, by literals: the program never
+    shares memory with the expected answers."""
     entry: str = "f"
     tests: str = ""
     input_as: Literal["literal", "expression"] = "literal"
     """expression: inputs are evaluated inside the child; for benchmark data only."""
     limits: Limits = Limits()
     stable: bool = False
-    """Run in three processes that differ in hash seed, addresses, chance, clock, memory limit and
-    order of inputs, and compare."""
+    """Run in three processes that differ in hash seed, addresses, random state, clock, memory limit
+    and order of inputs, and compare the results."""
     allowed_modules: frozenset[str] | None = None
-    """Given: the program is inspected before it runs, and turned away if it fails the static checks
+    """If set, the program is inspected before it runs, and rejected if it fails the static checks
     with these modules."""
     count_steps: bool = False
 
@@ -71,7 +75,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What came of one input: the canonical text of a value, or what went wrong."""
+    """The result for one input: the canonical text of a value, or what went wrong."""
 
     kind: Kind
     text: str
@@ -79,7 +83,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What the child saw in the source before it ran it."""
+    """What the child read from the source before running it."""
 
     canonical: str
     complexity: Complexity
@@ -87,12 +91,12 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a job: one for every job, always."""
+    """The outcome of a job. Every job has one."""
 
     kind: Kind
-    """`value` if every input gave a value, else the kind of the first result that is none."""
+    """`value` if every input gave a value, else the kind of the first result that is not one."""
     results: tuple[Result, ...]
-    """One for each input; all inputs share the fate of a run that was ended (timeout, crashed)."""
+    """One per input. If the run was killed (timeout, crashed), all inputs share that result."""
     detail: str = ""
     cpu_s: float = 0.0
     inspection: Inspection | None = None
@@ -101,12 +105,20 @@ class Outcome:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The canonical texts, when every input gave one."""
+        """The canonical texts, if every input gave one."""
         assert self.kind == "value", self.kind
         return tuple(result.text for result in self.results)
 
 
 class Sandbox(Protocol):
+    """Runs jobs. Opened once for a run, closed at its end; a context manager."""
+
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         """One outcome for each job, in order."""
         ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *error: object) -> None: ...
