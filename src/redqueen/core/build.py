@@ -27,8 +27,7 @@ from redqueen.ledger.store import Ledger, about_of, base_weights, last_step, rea
 from redqueen.records import Problem
 from redqueen.rng import seed_for
 from redqueen.sandbox import Sandbox
-from redqueen.sandbox.pool import SandboxPool
-from redqueen.sandbox.remote import RemoteSandbox
+from redqueen.sandbox.backends import open_sandbox
 from redqueen.stages.verify import judge_drafts
 from redqueen.tasks import KINDS, TaskKind
 from redqueen.tasks.code.sources import load_source, seed_drafts
@@ -189,14 +188,8 @@ class Parts:
             f"{self.base.name}, {self.base.parameters / 1e6:.1f}M parameters, {str(self.base.dtype).removeprefix('torch.')} on {self.base.device}; "
             f"{slots} members of {self.engine.parameters_each / 1e3:,.0f}k parameters each"
         )
-        # beside a GPU there are cores to spare, and the interpreter's lock is what the two would
-        # wait for
-        apart = self.base.device.type == "cuda"
-        opened: RemoteSandbox | SandboxPool = (
-            RemoteSandbox(config.sandbox) if apart else SandboxPool(config.sandbox)
-        )
-        stack.callback(opened.close)
-        self.sandbox: Sandbox = opened
+        beside_gpu = self.base.device.type == "cuda"
+        self.sandbox = stack.enter_context(open_sandbox(config.sandbox, beside_gpu))
 
     def tools(self, config: Config) -> Tools:
         prompt_format = config.tasks.load_prompt_format(self.base.prompt_format)

@@ -49,7 +49,7 @@ def _reduce_to_fields(record: type) -> Callable[[Any], tuple[type, tuple[Any, ..
     return lambda instance: (record, values(instance))
 
 
-_REDUCERS = {
+_REDUCERS: dict[type, Any] = {
     record: _reduce_to_fields(record)
     for record in (Job, Limits, Outcome, Result, Inspection, Complexity)
 }
