@@ -49,12 +49,14 @@ def test_problems_verdicts_and_metrics_have_their_new_names(old: Path) -> None:
             "SELECT * FROM problems WHERE world = 0 ORDER BY step, problem"
         ).fetchone()
         payload = json.loads(problem["payload"])
-        assert payload["program"].startswith("def f(") and len(payload["canonical"]) == 32
+        assert payload["program"].startswith("def f(") and len(problem["structure"]) == 32
         assert len(payload["inputs"]) == len(json.loads(problem["gold"]))
         assert json.loads(problem["features"]).keys() == {
             "ast_depth", "cyclomatic", "loc", "variables", "steps_executed",
         }  # fmt: skip
         assert problem["author"].startswith("T")
+        derived = connection.execute("SELECT DISTINCT kind, derived FROM problems")
+        assert {tuple(row) for row in derived} == {("code_o", 0), ("code_f", 1)}
         authors = connection.execute("SELECT DISTINCT author FROM problems WHERE world = 1")
         assert [tuple(row) for row in authors] == [(None,)]
         verdicts = connection.execute("SELECT DISTINCT verdict FROM attempts").fetchall()

@@ -213,7 +213,7 @@ class _World:
         cell, behaviour = f"{kind}/d{depth // 2}/c{branches}", f"{self.random.randrange(400):x}"
         self.cells.add(cell)
         self.behaviours.add(behaviour)
-        return {"problem": key, "kind": kind, "author": teacher, "payload": {"program": program, "inputs": ["3"], "message": "", "canonical": key[:6]}, "gold": ["7"], "features": {"ast_depth": depth, "cyclomatic": branches, "loc": 4 + step // 20, "variables": 2, "steps_executed": 4 + step // 10}, "behaviour": behaviour, "cell": cell}  # fmt: skip
+        return {"problem": key, "kind": kind, "author": teacher, "payload": {"program": program, "inputs": ["3"], "message": ""}, "gold": ["7"], "features": {"ast_depth": depth, "cyclomatic": branches, "loc": 4 + step // 20, "variables": 2, "steps_executed": 4 + step // 10}, "structure": key[:6], "behaviour": behaviour, "cell": cell, "derived": int(kind == "code_f")}  # fmt: skip
 
     def _attempt(
         self,

@@ -230,8 +230,8 @@ def test_templates_leave_names_numbers_and_texts_aside() -> None:
 
 NOVEL: dict[str, Any] = {
     "problems": 90,
-    "again": {"canonical": 0.0, "behaviour": 0.1},
-    "lines": {"behaviour": [0.1] * 20, "canonical": [0.0] * 20},
+    "again": {"structure": 0.0, "behaviour": 0.1},
+    "lines": {"behaviour": [0.1] * 20, "structure": [0.0] * 20},
 }
 
 
@@ -257,7 +257,7 @@ def figures(**changes: Any) -> dict[str, Any]:
             {
                 "novelty": {
                     **NOVEL,
-                    "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "canonical": [0.0] * 20},
+                    "lines": {"behaviour": [0.1] * 15 + [0.9] * 5, "structure": [0.0] * 20},
                 }
             },
             "Coverage has stalled",

@@ -144,7 +144,6 @@ def problem_row(problem: Problem, behaviour: str) -> Row:
         "program": problem.program,
         "inputs": problem.inputs,
         "message": problem.message,
-        "canonical": content_key(problem.canonical),
     }
     features = {
         **{name: getattr(problem.complexity, name) for name in _COMPLEXITY},
@@ -157,8 +156,10 @@ def problem_row(problem: Problem, behaviour: str) -> Row:
         "payload": json.dumps(payload),
         "gold": json.dumps(problem.outputs),
         "features": features,
+        "structure": content_key(problem.canonical),
         "behaviour": behaviour,
         "cell": cell(problem),
+        "derived": int(problem.kind == "code_f"),
     }
 
 

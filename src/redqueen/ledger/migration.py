@@ -28,12 +28,11 @@ _VIEWS = {
             (SELECT nullif(teacher, 'fixed') FROM main.proposals p
                 WHERE p.world = q.world AND p.step = q.step AND p.problem = q.problem
                 ORDER BY proposal LIMIT 1) AS author,
-            json_object('program', program, 'inputs', json(inputs), 'message', message,
-                'canonical', canonical) AS payload,
+            json_object('program', program, 'inputs', json(inputs), 'message', message) AS payload,
             outputs AS gold,
             json_object('ast_depth', ast_depth, 'cyclomatic', cyclomatic, 'loc', loc,
                 'variables', variables, 'steps_executed', steps_executed) AS features,
-            behaviour, cell
+            canonical AS structure, behaviour, cell, kind = 'code_f' AS derived
         FROM main.problems q""",
     "proposals": """
         SELECT world, step, proposal, pairing, teacher, version, kind, prompt, shown, text, tokens,

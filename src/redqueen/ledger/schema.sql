@@ -52,11 +52,13 @@ CREATE TABLE problems (           -- one row per problem, at the step that first
   problem TEXT NOT NULL,          -- content key
   kind TEXT NOT NULL,             -- task kind: it defines the payload, the gold answers and the features
   author TEXT,                    -- member that proposed it; NULL where none did
-  payload TEXT NOT NULL,          -- JSON object; of code: program, inputs, message, canonical (a hash)
+  payload TEXT NOT NULL,          -- JSON object; of code: program, inputs, message
   gold TEXT NOT NULL,             -- JSON list of gold answers
   features TEXT NOT NULL,         -- JSON object of numbers; of code: ast_depth, cyclomatic, loc, variables, steps_executed
-  behaviour TEXT NOT NULL,        -- equal for problems that behave the same; of code: hash of the outputs for the probe inputs
+  structure TEXT NOT NULL,        -- hash, equal for problems that differ in values only; of code: of the canonical program
+  behaviour TEXT NOT NULL,        -- hash, equal for problems that behave the same; of code: of the outputs for the probe inputs
   cell TEXT NOT NULL,             -- cell of the coverage map
+  derived INTEGER NOT NULL,       -- 1 where the kind derives its problems from archived ones, so that features say nothing about the teacher
   PRIMARY KEY (world, problem)
 ) STRICT;
 

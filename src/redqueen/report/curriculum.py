@@ -116,12 +116,11 @@ def novelty(side: Side) -> dict[str, Any]:
 
     Induction (code_f) takes its programs from the archive, so it is left out.
     """
-    seen: dict[str, set[str]] = {"canonical": set(), "behaviour": set(), "cell": set()}
+    seen: dict[str, set[str]] = {"structure": set(), "behaviour": set(), "cell": set()}
     again: dict[str, Counter[int]] = {name: Counter() for name in seen}
     count: Counter[int] = Counter()
-    query = f"""SELECT {side.windows.sql} AS w, behaviour, cell,
-            coalesce(json_extract(payload, '$.canonical'), problem) AS canonical FROM problems
-        WHERE world = :world AND kind <> 'code_f' AND step > 0 ORDER BY step, problem"""
+    query = f"""SELECT {side.windows.sql} AS w, structure, behaviour, cell FROM problems
+        WHERE world = :world AND NOT derived AND step > 0 ORDER BY step, problem"""
     for row in side.rows(query):
         count[row["w"]] += 1
         for name, known in seen.items():
@@ -169,7 +168,7 @@ def templates(side: Side) -> dict[str, Any]:
     It is the chance for two programs drawn from the same window, which does not depend on how many
     there are; its inverse can be read as the number of templates in use.
     """
-    programs = """FROM problems WHERE world = :world AND kind <> 'code_f' AND step > 0
+    programs = """FROM problems WHERE world = :world AND NOT derived AND step > 0
         AND json_extract(payload, '$.program') IS NOT NULL"""
     (total,) = side.row(f"SELECT count(*) {programs}")
     every = max(1, -(-total // MOST_PROGRAMS))

@@ -147,7 +147,7 @@ const SECTIONS = [
       panels: (side) => metricLines(side, "Different structures and behaviours so far", [["coverage/cells", "structures", TEACHER], ["coverage/behaviours", "behaviours", COOL[1]]], { zero: true }) },
     { id: "repeats", note: "Invented problems that resemble an earlier one of this world.",
       panels: (side) => [{ type: "lines", title: "Seen before", x: side.steps, ...SHARE, smooth: true, series: [
-        { name: "same program, other input", color: SERIES[1], y: side.novelty.lines.canonical }, { name: "same behaviour", color: SERIES[2], y: side.novelty.lines.behaviour }, { name: "same structure", color: SERIES[6], y: side.novelty.lines.cell }] }] },
+        { name: "same program, other input", color: SERIES[1], y: side.novelty.lines.structure }, { name: "same behaviour", color: SERIES[2], y: side.novelty.lines.behaviour }, { name: "same cell", color: SERIES[6], y: side.novelty.lines.cell }] }] },
     { id: "templates", note: "The chance that two programs of a window are equal but for names, numbers and texts. Rising lines: teachers drift to a few templates.",
       panels: (side) => [{ type: "lines", title: "Templates in common", x: side.templates.ends, unit: "share", zero: true, series: [
         { name: "two programs of one teacher", color: TEACHER, y: side.templates.within }, { name: "of two teachers", color: SERIES[6], y: side.templates.between, dash: true }] }] },

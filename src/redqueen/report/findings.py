@@ -173,11 +173,11 @@ def novelty(figures: Figures) -> Iterator[Sentence]:
     again = found["again"]
     yield Sentence(
         "fact",
-        f"Of {found['problems']:,} invented problems {_percent(again['canonical'])} repeat an earlier program with another input, "
+        f"Of {found['problems']:,} invented problems {_percent(again['structure'])} repeat an earlier program with another input, "
         f"and {_percent(again['behaviour'])} behave like an earlier one.",
         "coverage",
     )
-    behaviours, programs = found["lines"]["behaviour"], found["lines"]["canonical"]
+    behaviours, programs = found["lines"]["behaviour"], found["lines"]["structure"]
     first, last = quarter(behaviours, "first"), quarter(behaviours, "last")
     if first is not None and last is not None and last > 0.8:
         yield Sentence(

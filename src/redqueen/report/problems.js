@@ -75,7 +75,7 @@ function problemBrowser(sides) {
   function payloadBlocks({ payload, gold }) {
     const lines = (value) => (Array.isArray(value) ? value.join("\n") : String(value ?? ""));
     const beside = Object.keys(payload).find((name) => Array.isArray(payload[name]) && payload[name].length === gold.length && gold.length > 1);
-    return [...Object.entries(payload).map(([name, value]) => (name === beside ? block(`${name} → gold`, value.map((one, at) => `${one}  →  ${gold[at]}`).join("\n")) : name === "canonical" ? null : block(name, lines(value)))), beside ? null : block("gold", lines(gold))];
+    return [...Object.entries(payload).map(([name, value]) => (name === beside ? block(`${name} → gold`, value.map((one, at) => `${one}  →  ${gold[at]}`).join("\n")) : block(name, lines(value)))), beside ? null : block("gold", lines(gold))];
   }
   function show(item, move = true) {
     const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${item.student ?? "?"}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];

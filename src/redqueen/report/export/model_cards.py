@@ -100,7 +100,7 @@ posed, each once. Every program ran in a sandbox, in three processes alike; `out
 | `student`, `student_rating` | who attempted it |
 | `shown` | keys of the problems that the teacher was shown |
 | `ast_depth`, `cyclomatic`, `loc`, `variables`, `steps_executed`, `cell` | complexity, and the structural cell |
-| `canonical`, `behaviour` | hashes: equal programs but for names and layout; equal results for probe inputs |
+| `structure`, `behaviour` | hashes: equal programs but for names and layout; equal results for probe inputs |
 | `step`, `world`, `arm`, `seed` | when and where |
 
 A solve rate is one student's, at one moment: it says as much about the student as about the problem. Programs are by models and unread by people:

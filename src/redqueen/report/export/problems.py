@@ -42,7 +42,7 @@ def problems(side: Side) -> Iterator[dict[str, Any]]:
     }
     ancestors = _ancestors(side)
     beta = side.setting("match.rating.beta", _BETA)
-    query = """SELECT q.problem, q.kind, q.payload, q.gold, q.features, q.cell, q.behaviour,
+    query = """SELECT q.problem, q.kind, q.payload, q.gold, q.features, q.cell, q.structure, q.behaviour,
             p.step, p.teacher, m.student, p.shown
         FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
         JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
@@ -67,7 +67,7 @@ def problems(side: Side) -> Iterator[dict[str, Any]]:
             "shown": json.loads(row["shown"]),
             "teacher_ancestors": ancestors.get(row["teacher"], []),
             **json.loads(row["features"]),
-            **{name: row[name] for name in ("cell", "behaviour")},
+            **{name: row[name] for name in ("cell", "structure", "behaviour")},
             "world": side.world,
             "arm": side.arm,
             "seed": side.seed,
