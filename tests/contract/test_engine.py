@@ -2,6 +2,7 @@
 uninterrupted run."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,11 +22,13 @@ from redqueen.engine.protocol import (
     TrainSample,
     TrainSettings,
 )
-from redqueen.engine.torch.decode import Decoder, Decoders
+from redqueen.engine.torch.decode_batch import DecodeBatch, DecodeBatchPool
+from redqueen.engine.torch.decode_loop import DecodeLoop
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.engine.torch.generate import Generator
 from redqueen.engine.torch.learner import _batches
 from redqueen.engine.torch.population import Adapter, Routing
+from redqueen.engine.torch.prefill_queue import PromptGroup
+from redqueen.engine.torch.scheduler import Scheduler
 from redqueen.errors import ConfigError, DataError
 from redqueen.models.base import Base, load_base
 from redqueen.models.peft_io import load_adapter, save_adapter
@@ -226,125 +229,108 @@ def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(
 
 
 @pytest.mark.parametrize(
-    ("in_blocks", "lanes", "at_first"),
+    ("in_blocks", "max_num_seqs", "at_first"),
     [(True, 16, [1, 2]), (True, 64, [0, 1, 2]), (False, 48, [0, 1, 2])],
 )
-def test_lanes_that_change_hands_change_no_text(
+def test_sequence_slots_that_change_adapters_change_no_text(
     in_blocks: bool,
-    lanes: int,
+    max_num_seqs: int,
     at_first: list[int],
     tokenizer: Any,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As on a GPU and as on a CPU: blocks of eight, few enough that slots wait for each other's.
-    Rows are moved to make blocks free."""
-    draw = Random(21)
-    rows = [
-        SampleRequest(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+    """As on a GPU and as on a CPU: blocks of eight, few enough that adapters wait for each other's.
+    Sequences are moved to empty blocks."""
+    rng = Random(21)
+    requests = [
+        SampleRequest(prompt, rng.randint(2, 30), slot, rng.getrandbits(64))
         for slot in (0, 1, 1, 1, 2, 2)
-        for prompt in prompts(7, draw)
+        for prompt in prompts(7, rng)
         for _ in range(2)
     ]
     apart, together = (
         tiny_engine(tokenizer, max_num_seqs=999),
-        tiny_engine(tokenizer, max_num_seqs=lanes),
+        tiny_engine(tokenizer, max_num_seqs=max_num_seqs),
     )
-    together.decoders.in_blocks = together.decoders.reads_ahead = in_blocks
-    begun: list[list[int]] = []
+    together.decode_batches.in_blocks = together.decode_batches.prefetches = in_blocks
+    layouts: list[list[int]] = []
     assigned: list[list[int]] = []
     moved: list[int] = []
-    empty, assign, move = Decoders.empty, Decoder.assign, Decoder.move
+    get, assign, move = DecodeBatchPool.get, DecodeBatch.assign, DecodeBatch.move
     monkeypatch.setattr(
-        Decoders,
-        "empty",
-        lambda self, slots, *more: begun.append(list(slots)) or empty(self, slots, *more),  # type: ignore[func-returns-value]
+        DecodeBatchPool,
+        "get",
+        lambda self, slots, *more: layouts.append(list(slots)) or get(self, slots, *more),  # type: ignore[func-returns-value]
     )
     monkeypatch.setattr(
-        Decoder,
+        DecodeBatch,
         "assign",
         lambda self, slots: assigned.append(list(slots)) or assign(self, slots),  # type: ignore[func-returns-value]
     )
     monkeypatch.setattr(
-        Decoder,
+        DecodeBatch,
         "move",
-        lambda self, lanes, into: moved.extend(lanes.tolist()) or move(self, lanes, into),  # type: ignore[func-returns-value]
+        lambda self, source, target: moved.extend(source.tolist()) or move(self, source, target),  # type: ignore[func-returns-value]
     )
     sampling = SamplingParams(1.0, frozenset([5]))
-    found = together.generate(rows, sampling)
-    assert sorted(set(begun[0])) == at_first and assigned and (moved or len(at_first) == 2)
-    expected = apart.generate(rows, sampling)
-    assert [one.tokens for one in found] == [one.tokens for one in expected]
-    assert (
-        max(
-            abs(a - b)
-            for one, other in zip(found, expected, strict=True)
-            for a, b in zip(one.logprobs, other.logprobs, strict=True)
-        )
-        < 1e-5
-    )
+    completions = together.generate(requests, sampling)
+    assert sorted(set(layouts[0])) == at_first and assigned and (moved or len(at_first) == 2)
+    assert same(completions, apart.generate(requests, sampling))
 
 
-@pytest.mark.parametrize(("lanes", "begun"), [(48, 48), (64, 63), (75, 72), (200, 126)])
-def test_lanes_on_a_cpu_are_in_blocks_only_where_few_are_lost(
-    lanes: int, begun: int, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("max_num_seqs", "slots"), [(48, 48), (64, 63), (75, 72), (200, 126)])
+def test_sequence_slots_on_a_cpu_are_in_blocks_only_where_few_are_lost(
+    max_num_seqs: int, slots: int
 ) -> None:
-    made: list[int] = []
-    empty = Decoders.empty
-    monkeypatch.setattr(
-        Decoders,
-        "empty",
-        lambda self, slots, *more: made.append(len(slots)) or empty(self, slots, *more),  # type: ignore[func-returns-value]
-    )
-    rows = [SampleRequest((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
-    tiny_engine(tokenizer, max_num_seqs=lanes).generate(rows, SamplingParams(1.0))
-    assert made[0] == begun
+    requests = [SampleRequest((5, 6, 7), 2, slot, seed) for slot in range(3) for seed in range(42)]
+    scheduler = Scheduler(requests, max_num_seqs, max_prefill_tokens=999, in_blocks=False)
+    assert len(scheduler.slot_adapters) == slots
 
 
-def test_a_row_has_no_temperature_of_zero(tokenizer: Any) -> None:
-    with pytest.raises(ConfigError, match="own temperature is above zero"):
+def test_a_request_has_no_temperature_of_zero(tokenizer: Any) -> None:
+    with pytest.raises(ConfigError, match="own temperature must be above zero"):
         tiny_engine(tokenizer).generate(
             [SampleRequest((5, 6), 2, temperature=0.0)], SamplingParams(1.0)
         )
 
 
 @pytest.mark.parametrize("in_blocks", [False, True])
-def test_prompts_that_are_read_ahead_are_read_once_and_change_no_text(
+def test_prefetched_prompts_are_prefilled_once_and_change_no_text(
     in_blocks: bool, tokenizer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = Random(22)
-    rows = [
-        SampleRequest(prompt, draw.randint(2, 30), slot, draw.getrandbits(64))
+    rng = Random(22)
+    requests = [
+        SampleRequest(prompt, rng.randint(2, 30), slot, rng.getrandbits(64))
         for slot in (0, 1, 1, 2)
-        for prompt in prompts(9, draw)
+        for prompt in prompts(9, rng)
         for _ in range(3)
     ]
     plain, ahead = (
         tiny_engine(tokenizer, max_num_seqs=24),
         tiny_engine(tokenizer, max_num_seqs=24),
     )
-    ahead.decoders.in_blocks, ahead.decoders.reads_ahead = in_blocks, True
-    read: list[tuple[int, tuple[int, ...]]] = []
-    early: list[int] = []
-    by_pass, read_ahead = Generator._read, Generator._read_ahead
-    monkeypatch.setattr(
-        Generator,
-        "_read",
-        lambda self, groups: (
-            read.extend((one.slot, one.prompt) for one in groups) or by_pass(self, groups)  # type: ignore[func-returns-value]
-        ),
-    )
-    expected = plain.generate(rows, SamplingParams(1.0, frozenset([5])))
-    read.clear()
+    sampling = SamplingParams(1.0, frozenset([5]))
+    expected = plain.generate(requests, sampling)
+    ahead.decode_batches.in_blocks, ahead.decode_batches.prefetches = in_blocks, True
+    prefilled: list[tuple[int, tuple[int, ...]]] = []
+    early: list[PromptGroup] = []
+    prefill, prefetch = DecodeLoop._prefill, Scheduler.prefetch
 
-    def noted(self: Generator) -> None:
-        before = len(read)
-        read_ahead(self)
-        early.append(len(read) - before)
+    def note_prefill(self: DecodeLoop, groups: list[PromptGroup]) -> None:
+        prefilled.extend((group.adapter, group.prompt) for group in groups)
+        prefill(self, groups)
 
-    monkeypatch.setattr(Generator, "_read_ahead", noted)
-    assert same(ahead.generate(rows, SamplingParams(1.0, frozenset([5]))), expected)
-    assert len(read) == len(set(read)) == len({(row.slot, row.prompt) for row in rows})
-    assert sum(early) > len(read) / 3
+    def note_prefetch(self: Scheduler) -> Iterator[list[PromptGroup]]:
+        for groups in prefetch(self):
+            early.extend(groups)
+            yield groups
+
+    monkeypatch.setattr(DecodeLoop, "_prefill", note_prefill)
+    monkeypatch.setattr(Scheduler, "prefetch", note_prefetch)
+    assert same(ahead.generate(requests, sampling), expected)
+    distinct = {(request.slot, request.prompt) for request in requests}
+    assert len(prefilled) == len(set(prefilled)) == len(distinct)
+    assert len(early) > len(prefilled) / 3
 
 
 @pytest.mark.parametrize(
@@ -365,7 +351,7 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
     def full(*args: object) -> None:
         raise torch.cuda.OutOfMemoryError
 
-    monkeypatch.setattr(Generator, "run", full)
+    monkeypatch.setattr(DecodeLoop, "run", full)
     with pytest.raises(ConfigError, match=said + ". Lower engine.max_num_seqs"):
         engine.generate(sample_rows(Random(2)), SamplingParams())
 
@@ -695,7 +681,7 @@ def test_bad_adapters_slots_states_and_targets_get_messages(tokenizer: Any, tmp_
         engine.restore({**engine.state(), "weights": torch.zeros(1, 2)})
     with pytest.raises(ConfigError, match=r"unknown projection 'q_prj'\. Did you mean 'q_proj'"):
         tiny_engine(tokenizer, targets=("q_prj",))
-    with pytest.raises(ConfigError, match="a prompt of one token"):
+    with pytest.raises(ConfigError, match="both must be at least 1"):
         engine.generate([SampleRequest((), 3)], SamplingParams())
 
 

@@ -1,51 +1,63 @@
-"""How workers are dealt out to slots on a GPU, and how rows are routed when slots have unlike numbers
-of them."""
+"""How sequence slots are given to adapters in blocks, and how sequences are routed when adapters have
+unequal numbers of them."""
 
 from collections import Counter
 
 import torch
 
-from redqueen.engine.torch.blocks import block_size, deal, emptiest, handed_over, packed
 from redqueen.engine.torch.population import Population, Routing
+from redqueen.engine.torch.slot_blocks import (
+    allocate_blocks,
+    block_size,
+    find_spare_blocks,
+    pack_blocks,
+    reassign_blocks,
+)
 from redqueen.models.base import Base
 
 
-def lanes_of(rows: dict[int, int], workers: int) -> dict[int, int]:
-    size = block_size(len(rows), workers)
-    return {slot: size * count for slot, count in Counter(deal(rows, workers, size)).items()}
+def seq_slots_of(requests: dict[int, int], max_num_seqs: int) -> dict[int, int]:
+    size = block_size(len(requests), max_num_seqs)
+    blocks = Counter(allocate_blocks(requests, max_num_seqs, size))
+    return {adapter: size * count for adapter, count in blocks.items()}
 
 
-def test_slots_with_about_as_many_rows_have_as_many_lanes() -> None:
-    assert lanes_of({0: 144, 1: 136, 2: 120, 3: 150}, 4096) == dict.fromkeys(range(4), 256)
-    assert lanes_of({0: 144, 1: 136, 2: 120, 3: 150}, 256) == dict.fromkeys(range(4), 64)
+def test_adapters_with_about_as_many_requests_have_as_many_sequence_slots() -> None:
+    assert seq_slots_of({0: 144, 1: 136, 2: 120, 3: 150}, 4096) == dict.fromkeys(range(4), 256)
+    assert seq_slots_of({0: 144, 1: 136, 2: 120, 3: 150}, 256) == dict.fromkeys(range(4), 64)
 
 
-def test_a_slot_with_more_rows_has_more_lanes() -> None:
-    workers = lanes_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
-    assert sum(workers.values()) == 4096
-    assert {workers[slot] for slot in range(1, 91)} <= {40, 48} and 3.5 * 40 < workers[0] < 4.5 * 48
-    assert lanes_of({0: 1, 1: 1000}, 64) == {
-        0: 8,
-        1: 56,
-    }  # everybody has a block, where there are enough
-    assert len(deal(dict.fromkeys(range(20), 8), 64, 8)) == 8  # and some wait, where there are not
+def test_an_adapter_with_more_requests_has_more_sequence_slots() -> None:
+    slots = seq_slots_of({0: 576, **dict.fromkeys(range(1, 91), 144)}, 4096)
+    assert sum(slots.values()) == 4096
+    assert {slots[adapter] for adapter in range(1, 91)} <= {40, 48}
+    assert 3.5 * 40 < slots[0] < 4.5 * 48
+    # every adapter has a block where there are enough, and some wait where there are not
+    assert seq_slots_of({0: 1, 1: 1000}, 64) == {0: 8, 1: 56}
+    assert len(allocate_blocks(dict.fromkeys(range(20), 8), 64, 8)) == 8
 
 
-def test_few_rows_have_few_lanes_and_all_of_them_one() -> None:
-    assert deal({3: 5, 7: 20}, 4096, 16) == [3, 7, 7, 7]
-    assert packed({3: 5, 7: 20}, 16) == [3, 7, 7, 7]
-    assert packed({3: 5, 7: 20, 9: 40}, 16) == [3, 7, 7, 9, 9, 9, 9, 9]
+def test_few_requests_have_few_sequence_slots_and_every_request_has_one() -> None:
+    assert allocate_blocks({3: 5, 7: 20}, 4096, 16) == [3, 7, 7, 7]
+    assert pack_blocks({3: 5, 7: 20}, 16) == [3, 7, 7, 7]
+    assert pack_blocks({3: 5, 7: 20, 9: 40}, 16) == [3, 7, 7, 9, 9, 9, 9, 9]
 
 
-def test_an_idle_slot_gives_the_blocks_with_the_fewest_rows_as_many_as_the_rest_has_room_for() -> (
-    None
-):
-    assert emptiest([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [
-        2,
-        0,
-    ]  # sixteen workers are free, and the three rows go to the five
-    assert emptiest([0, 0, 0, 1], [7, 7, 7, 0], 8, [0]) == []
-    assert emptiest([0, 1, 1], [8, 0, 8], 8, [0, 1]) == [1]
+def test_an_idle_adapter_gives_up_the_emptiest_blocks_as_many_as_its_others_have_room_for() -> None:
+    # sixteen slots are free, and the three sequences fit beside the five
+    assert find_spare_blocks([0, 0, 0, 1], [3, 5, 0, 2], 8, [0]) == [2, 0]
+    assert find_spare_blocks([0, 0, 0, 1], [7, 7, 7, 0], 8, [0]) == []
+    assert find_spare_blocks([0, 1, 1], [8, 0, 8], 8, [0, 1]) == [1]
+
+
+def test_spare_blocks_go_where_most_requests_wait_for_each_slot() -> None:
+    owners = [0, 0, 1, 2]
+    assert reassign_blocks(owners, [0, 1], {0: 0, 1: 40, 2: 9}, 8) == {0: 1, 1: 1}
+    # one block is enough for adapter 1
+    assert reassign_blocks(owners, [0, 1], {0: 0, 1: 5, 2: 9}, 8) == {0: 2, 1: 1}
+    assert reassign_blocks(owners, [0, 1], {0: 0, 1: 0, 2: 3}, 8) == {0: 2}
+    # adapters that have no block yet
+    assert reassign_blocks([0, 0], [0], {0: 0, 1: 1, 2: 1}, 8) == {0: 1}
 
 
 def test_neighbours_of_one_slot_are_one_block_where_all_have_as_many() -> None:
@@ -58,18 +70,7 @@ def test_neighbours_of_one_slot_are_one_block_where_all_have_as_many() -> None:
     assert uneven.of_blocks(matrix).flatten().tolist() == [0, 1, 1, 0]
 
 
-def test_idle_blocks_go_where_most_rows_wait_for_each_lane() -> None:
-    slots = [0, 0, 1, 2]
-    assert handed_over(slots, [0, 1], {0: 0, 1: 40, 2: 9}, 8) == {0: 1, 1: 1}
-    assert handed_over(slots, [0, 1], {0: 0, 1: 5, 2: 9}, 8) == {
-        0: 2,
-        1: 1,
-    }  # a block is enough for slot 1
-    assert handed_over(slots, [0, 1], {0: 0, 1: 0, 2: 3}, 8) == {0: 2}
-    assert handed_over([0, 0], [0], {0: 0, 1: 1, 2: 1}, 8) == {0: 1}  # slots that have none yet
-
-
-def test_blocks_of_a_slot_with_more_rows_are_served_like_the_others(pawn: Base) -> None:
+def test_blocks_of_an_adapter_with_more_sequences_are_served_like_the_others(pawn: Base) -> None:
     class Stub:
         device = torch.device("cpu")
         rank = 8

@@ -15,8 +15,8 @@ from redqueen.benchmarks.suite import Style
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.core.run import ENGINE_FILE
 from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
+from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.engine.torch.generate import bytes_a_token
 from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.attempts import Question, Receive
 from redqueen.evaluate.chosen import Chosen
@@ -213,5 +213,5 @@ def _rows(base: Base) -> int:
     length = getattr(config, "max_position_embeddings", None) or 1 << 30
     return max(
         _ROWS_ON_A_CPU,
-        min(most, _KEYS_ON_A_CPU // (length * bytes_a_token(config, base.dtype.itemsize))),
+        min(most, _KEYS_ON_A_CPU // (length * kv_bytes_per_token(config, base.dtype.itemsize))),
     )

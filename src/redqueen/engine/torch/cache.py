@@ -1,5 +1,5 @@
-"""Keys and values of many rows: one slab of memory for each layer, a lane for each row, each row at
-a position of its own."""
+"""KV caches. Decoding: one preallocated pair of tensors per layer, one row per sequence slot, every
+sequence at a position of its own. Prefill: what one forward pass over prompts leaves behind."""
 
 from typing import Any
 
@@ -8,43 +8,46 @@ from torch import Tensor
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 
-class Lanes(Cache):
-    """The slabs of all layers. In decoding each lane adds one token at its own position; a prompt
-    fills a lane from the start."""
+class KVCache(Cache):
+    """Keys and values of all sequence slots. A decode step adds one token to every slot, at the
+    slot's own position; a prompt fills a slot from position 0."""
 
-    def __init__(self, layers: int, lanes: int, length: int) -> None:
-        self.slabs = [_Slab(lanes, length) for _ in range(layers)]
-        super().__init__(layers=list(self.slabs))
+    def __init__(self, layers: int, seq_slots: int, length: int) -> None:
+        self.by_layer = [_LayerKV(seq_slots, length) for _ in range(layers)]
+        super().__init__(layers=list(self.by_layer))
 
-    def at(self, positions: Tensor, window: int) -> "Lanes":
-        """The next pass adds a token to every lane at these positions, and looks at the first
-        `window` places."""
-        for slab in self.slabs:
-            slab.positions, slab.window = positions, window
+    def at(self, positions: Tensor, window: int) -> "KVCache":
+        """The next forward pass writes one token per slot at `positions`, [seq_slots], and attends
+        to the first `window` positions."""
+        for layer in self.by_layer:
+            layer.positions, layer.window = positions, window
         return self
 
-    def fill(self, lanes: Tensor, prompts: "Prompts", rows: Tensor) -> None:
-        """Copy the keys and values of prompts into lanes: the prompt in `rows` at the same place
-        goes to the lane."""
-        for slab, (keys, values) in zip(self.slabs, prompts.states(), strict=True):
-            slab.fill(lanes, keys[rows], values[rows])
+    def fill(self, seq_slots: Tensor, prompts: "PromptKV", source: Tensor) -> None:
+        """Copy prompts into sequence slots: row `source[i]` of the prefill batch into
+        `seq_slots[i]`."""
+        for layer, (keys, values) in zip(self.by_layer, prompts.by_layer(), strict=True):
+            layer.fill(seq_slots, keys[source], values[source])
 
-    def take(self, other: "Lanes", lanes: Tensor, into: Tensor) -> None:
-        """What is in these lanes of another goes into lanes of this one."""
-        for slab, full in zip(self.slabs, other.slabs, strict=True):
+    def copy_from(self, other: "KVCache", source: Tensor, target: Tensor) -> None:
+        """Copy sequence slots `source` of another cache (or of this one) into `target`."""
+        for layer, full in zip(self.by_layer, other.by_layer, strict=True):
             assert full.keys is not None and full.values is not None
-            slab.fill(into, full.keys[lanes], full.values[lanes])
+            layer.fill(target, full.keys[source], full.values[source])
 
     @property
-    def bytes(self) -> int:
+    def num_bytes(self) -> int:
         return sum(
-            2 * slab.keys.numel() * slab.keys.element_size()
-            for slab in self.slabs
-            if slab.keys is not None
+            2 * layer.keys.numel() * layer.keys.element_size()
+            for layer in self.by_layer
+            if layer.keys is not None
         )
 
 
 class _Layer(CacheLayerMixin):
+    """What transformers asks of a cache layer. Masks and positions come from the caller, so the
+    sizes reported here are never used to build them."""
+
     is_sliding = False
 
     def __init__(self) -> None:
@@ -66,43 +69,48 @@ class _Layer(CacheLayerMixin):
         return -1
 
 
-class _Slab(_Layer):
-    def __init__(self, lanes: int, length: int) -> None:
-        super().__init__()
-        self.lanes, self.length, self.window = lanes, length, length
-        self.positions: Tensor | None = None
-        self.numbers: Tensor | None = None
+class _LayerKV(_Layer):
+    """Keys and values of one layer, both [seq_slots, kv_heads, length, head_dim]."""
 
-    def _make(self, like: Tensor) -> None:
-        self.keys = like.new_zeros(self.lanes, like.shape[1], self.length, like.shape[3])
+    def __init__(self, seq_slots: int, length: int) -> None:
+        super().__init__()
+        self.seq_slots, self.length, self.window = seq_slots, length, length
+        self.positions: Tensor | None = None
+        self.slot_index: Tensor | None = None
+
+    def _allocate(self, like: Tensor) -> None:
+        """The first prompt tells heads, head size, dtype and device."""
+        self.keys = like.new_zeros(self.seq_slots, like.shape[1], self.length, like.shape[3])
         self.values = torch.zeros_like(self.keys)
-        self.numbers = torch.arange(self.lanes, device=like.device)
+        self.slot_index = torch.arange(self.seq_slots, device=like.device)
         self.is_initialized = True
 
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
+        """Add one token per slot, [seq_slots, kv_heads, 1, head_dim]; return what attention may
+        look at, [seq_slots, kv_heads, window, head_dim]."""
         assert self.keys is not None and self.values is not None and self.positions is not None
-        self.keys[self.numbers, :, self.positions] = key_states[:, :, 0]
-        self.values[self.numbers, :, self.positions] = value_states[:, :, 0]
+        self.keys[self.slot_index, :, self.positions] = key_states[:, :, 0]
+        self.values[self.slot_index, :, self.positions] = value_states[:, :, 0]
         return self.keys[:, :, : self.window], self.values[:, :, : self.window]
 
-    def fill(self, lanes: Tensor, keys: Tensor, values: Tensor) -> None:
+    def fill(self, seq_slots: Tensor, keys: Tensor, values: Tensor) -> None:
         if not self.is_initialized:
-            self._make(keys)
+            self._allocate(keys)
         assert self.keys is not None and self.values is not None
-        self.keys[lanes, :, : keys.shape[2]] = keys
-        self.values[lanes, :, : values.shape[2]] = values
+        self.keys[seq_slots, :, : keys.shape[2]] = keys
+        self.values[seq_slots, :, : values.shape[2]] = values
 
 
-class Prompts(Cache):
-    """Collects the keys and values of one pass over prompts."""
+class PromptKV(Cache):
+    """Collects the keys and values of one prefill batch, [prompts, kv_heads, tokens, head_dim]."""
 
     def __init__(self, layers: int) -> None:
-        self.collected = [_Collected() for _ in range(layers)]
+        self.collected = [_CollectedKV() for _ in range(layers)]
         super().__init__(layers=list(self.collected))
 
-    def states(self) -> list[tuple[Tensor, Tensor]]:
+    def by_layer(self) -> list[tuple[Tensor, Tensor]]:
         return [
             (layer.keys, layer.values)
             for layer in self.collected
@@ -110,9 +118,16 @@ class Prompts(Cache):
         ]
 
 
-class _Collected(_Layer):
+class _CollectedKV(_Layer):
     def update(
         self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
         self.keys, self.values = key_states, value_states
         return key_states, value_states
+
+
+def kv_bytes_per_token(config: Any, itemsize: int) -> int:
+    """Bytes of the keys and values of one token in all layers of a model with this config."""
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return int(2 * config.num_hidden_layers * heads * head_dim * itemsize)

@@ -19,9 +19,10 @@ from redqueen.engine.protocol import (
     TrainSettings,
     TrainStats,
 )
-from redqueen.engine.torch.decode import Decoders
+from redqueen.engine.torch.cache import kv_bytes_per_token
+from redqueen.engine.torch.decode_batch import DecodeBatchPool
+from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.generate import GenerateStats, Generator, bytes_a_token, lane_length
 from redqueen.engine.torch.learner import train
 from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Adapter, Population
@@ -69,12 +70,12 @@ class TorchEngine:
         )
         self.optimizer = PopulationAdamW(self.population) if self.population else None
         self.forward = Forward(base, self.population)
-        self.decoders = Decoders(self.forward)
+        self.decode_batches = DecodeBatchPool(self.forward)
         if self.config.gradient_checkpointing:
             base.model.gradient_checkpointing_enable({"use_reentrant": False})
             # transformers looks at this; the models it loads here have no dropout
             base.model.train()
-        self.generated: GenerateStats | None = None
+        self.generated: SampleStats | None = None
         """Of the last call of `generate`."""
 
     @property
@@ -100,16 +101,16 @@ class TorchEngine:
         self._check_fits(rows)
         config = self.config
         with _memory("engine.max_num_seqs or engine.max_prefill_tokens"), torch.inference_mode():
-            generator = Generator(
+            loop = DecodeLoop(
                 self.forward,
-                self.decoders,
+                self.decode_batches,
                 rows,
                 sampling,
                 config.max_num_seqs,
                 config.decode_steps_per_sync,
                 config.max_prefill_tokens,
             )
-            completions, self.generated = generator.run(on_finish)
+            completions, self.generated = loop.run(on_finish)
         return completions
 
     def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
@@ -201,12 +202,14 @@ class TorchEngine:
         """Refuse what cannot fit, before it is tried. What is done never depends on it."""
         if self.base.device.type != "cuda":
             return
-        length = lane_length(rows, self.base.device)
-        lanes = min(self.config.max_num_seqs, len(rows))
-        needed = lanes * length * bytes_a_token(self.forward.config, self.base.dtype.itemsize)
+        length = max_sequence_length(rows, self.base.device)
+        sequences = min(self.config.max_num_seqs, len(rows))
+        each = length * kv_bytes_per_token(self.forward.config, self.base.dtype.itemsize)
+        needed = sequences * each
         total = torch.cuda.mem_get_info(self.base.device)[1]
         if needed > 0.9 * total:
             raise ConfigError(
-                f"{lanes} rows of up to {length} tokens need {needed / 1e9:.0f} GB for keys and values; the GPU has {total / 1e9:.0f} GB. "
+                f"{sequences} sequences of up to {length} tokens need {needed / 1e9:.0f} GB of KV cache; "
+                f"the GPU has {total / 1e9:.0f} GB. "
                 "Lower engine.max_num_seqs or the longest completion."
             )
