@@ -11,7 +11,7 @@ import pytest
 
 from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.grammar import TIERS
-from redqueen.pawn.programs import INPUTS, Program, draw_program, program_key
+from redqueen.pawn.programs import INPUTS, Program, sample_program, program_key
 from redqueen.records import Problem, Proposal
 from redqueen.rng import stream
 from redqueen.sandbox import Job, Limits
@@ -36,7 +36,7 @@ def programs() -> dict[int, list[Program]]:
 
 def drawn(tier: int, count: int) -> list[Program]:
     draw = stream(3, "tests", "programs", tier)
-    return [draw_program(draw, tier) for _ in range(count)]
+    return [sample_program(draw, tier) for _ in range(count)]
 
 
 def all_of(programs: dict[int, list[Program]]) -> list[Program]:
@@ -57,7 +57,7 @@ def test_the_same_seed_draws_the_same_programs(
 
 def test_another_seed_draws_other_programs(programs: dict[int, list[Program]]) -> None:
     draw = stream(4, "tests", "programs", 5)
-    assert {draw_program(draw, 5).key for _ in range(20)}.isdisjoint(
+    assert {sample_program(draw, 5).key for _ in range(20)}.isdisjoint(
         program.key for program in programs[5]
     )
 

@@ -4,7 +4,7 @@ every tier."""
 import pytest
 
 from redqueen.pawn.documents import problem_of
-from redqueen.pawn.programs import Program, draw_program
+from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
 from redqueen.tasks import KINDS, Request
 from redqueen.tasks.prompts import load_prompt_format
@@ -16,7 +16,7 @@ PACKS = sorted(WRITERS)
 @pytest.fixture(scope="module")
 def programs() -> list[Program]:
     draw = stream(6, "tests", "round trip")
-    return [draw_program(draw, tier) for tier in range(1, 11) for _ in range(3)]
+    return [sample_program(draw, tier) for tier in range(1, 11) for _ in range(3)]
 
 
 def shown(text: str, prompt_format: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from redqueen.pawn.documents import SHARD, problem_of, proposing, shard, solving
 from redqueen.pawn.heldout import excluded_keys, load_suite
-from redqueen.pawn.programs import Program, draw_program, program_key
+from redqueen.pawn.programs import Program, sample_program, program_key
 from redqueen.rng import stream
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.tasks import KINDS
@@ -24,7 +24,7 @@ def documents() -> list[str]:
 
 def programs(count: int = 20) -> list[Program]:
     draw = stream(5, "tests", "documents")
-    return [draw_program(draw, 1 + number % 10) for number in range(count)]
+    return [sample_program(draw, 1 + number % 10) for number in range(count)]
 
 
 def programs_of(documents: list[str]) -> set[str]:

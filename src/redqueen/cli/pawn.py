@@ -14,7 +14,7 @@ from redqueen.cli.console import note, notes, progress
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import Device, Json
 from redqueen.errors import ConfigError, DataError
-from redqueen.pawn.programs import Program, draw_program
+from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
 
 app = new_app(no_args_is_help=True)
@@ -35,7 +35,7 @@ def sample(
     """Print random programs with inputs and outputs, as Pawn is trained on."""
     rng = stream(seed, "pawn", "sample", tier)
     for number in range(count):
-        program = draw_program(rng, tier)
+        program = sample_program(rng, tier)
         sys.stdout.write(_line(program) if as_json else _readable(program, number + 1))
 
 

@@ -1,2 +1,2 @@
-"""Pawn: the base model that ships with the package, and what it is made of: programs, documents,
-tokenizer, pre-training."""
+"""Pawn: the base model that ships with the package, and everything it is made of: programs,
+documents, tokenizer, pre-training."""

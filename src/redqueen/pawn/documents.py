@@ -9,7 +9,7 @@ proposing document shows problems of about one tier and goes on with one like th
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 
-from redqueen.pawn.programs import Program, draw_program
+from redqueen.pawn.programs import Program, sample_program
 from redqueen.records import Problem
 from redqueen.rng import stream
 from redqueen.sandbox.inspection.complexity import Complexity
@@ -54,7 +54,7 @@ def shard(
 
 def _programs(draw: Random, tier: int) -> Iterator[Program]:
     while True:
-        yield draw_program(draw, tier)
+        yield sample_program(draw, tier)
 
 
 def _documents(

@@ -1,11 +1,10 @@
-"""The grammar of Pawn's programs, as tables: types and names, expressions, changes to a variable,
+"""The grammar of Pawn's programs as tables: types and names, expressions, changes to a variable,
 difficulty tiers.
 
-A row of EXPRESSIONS or CHANGES is a word (what the operation does: the hint of an induction
-problem), the tier from which it is used, and a template. In a template `{int}` stands for an
-expression of that type, in parentheses where it needs them; `{int!}` for one that needs none; `{=}`
-for the first expression once more; `{v}` for the variable that is changed; the capital letters for
-constants.
+A row of EXPRESSIONS or CHANGES is a word (what the operation does, for the hint of an induction
+problem), the lowest tier that uses it, and a template. In a template, `{int}` is an expression of
+that type, in parentheses if it needs them; `{int!}` never takes parentheses; `{=}` repeats the
+first expression; `{v}` is the variable that is changed; capital letters are constants.
 """
 
 import re
@@ -15,15 +14,8 @@ from itertools import chain
 
 from redqueen.pawn.tree import Action
 
-INT, BOOL, STR, INTS, STRS, PAIR, COUNTS = TYPES = (
-    "int",
-    "bool",
-    "str",
-    "ints",
-    "strs",
-    "pair",
-    "counts",
-)
+TYPES = ("int", "bool", "str", "ints", "strs", "pair", "counts")
+INT, BOOL, STR, INTS, STRS, PAIR, COUNTS = TYPES
 """PAIR is a tuple of two ints; COUNTS maps one-letter texts to ints."""
 
 LETTERS = "abcdefgh"
@@ -70,20 +62,20 @@ class Tier:
     """How difficult a function is."""
 
     statements: tuple[int, int]
-    """Fewest and most statements before the last return."""
+    """Minimum and maximum number of statements before the last return."""
     depth: int
     """Operations nested in one expression."""
     blocks: int
-    """Ifs and loops, at most."""
+    """Maximum number of ifs and loops."""
     nesting: int
-    """How deep blocks stand in one another."""
+    """Maximum depth of nested blocks."""
     arguments: int
     longest: int
-    """Elements of an input list, letters of an input text."""
+    """Maximum length of lists and texts in inputs."""
     largest: int
     """Largest int of an input."""
     trace: tuple[int, int]
-    """Fewest and most steps of the execution trace."""
+    """Minimum and maximum number of steps in the execution trace."""
 
 
 TIERS = {
@@ -280,18 +272,18 @@ class Template:
     word: str
     tier: int
     parts: tuple[tuple[str, str], ...]
-    """Pieces in order: ("text", as it is), ("expr" or "open", type), ("constant", letter), ("same",
+    """In order: ("text", literal text), ("expr" or "open", type), ("constant", letter), ("same",
     ""), ("variable", "")."""
     needs: tuple[str, ...]
     """The types of its expressions."""
     simple: bool
-    """Stands inside a larger expression without parentheses."""
+    """Needs no parentheses inside a larger expression."""
     action: Callable[..., Action]
-    """What it does, given the name of the variable that is changed, and then in order: the action
-    of each expression, each constant."""
+    """Makes the action, from the name of the variable that is changed and the expressions' actions
+    and constants, in order."""
 
 
-def _template(row: str, changes: bool) -> Template:
+def _parse_template(row: str, changes: bool) -> Template:
     word, tier, text = row.split(maxsplit=2)
     parts: list[tuple[str, str]] = []
     end = 0
@@ -309,19 +301,18 @@ def _template(row: str, changes: bool) -> Template:
         end = match.end()
     parts.append(("text", text[end:]))
     needs = tuple(value for kind, value in parts if kind in ("expr", "open"))
-    action = _compiled(parts, changes)
     return Template(
         word,
         int(tier),
         tuple(part for part in parts if part != ("text", "")),
         needs,
-        not _BINARY.match(text),
-        action,
+        simple=not _BINARY.match(text),
+        action=_compile(parts, changes),
     )
 
 
-def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., Action]:
-    """A template is compiled once, as a function of what fills it: to compile every text that is
+def _compile(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., Action]:
+    """Compile a template once, as a function of what fills it: compiling every statement that is
     written would take too long."""
     text, slots, first = "" if changes else "return ", ["_name"], ""
     for part, value in parts:
@@ -333,11 +324,11 @@ def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., 
             text += first
         else:
             slots.append(f"_{len(slots)}")
-            written = slots[-1]
+            slot = slots[-1]
             if part != "constant":
-                written += "(_variables)"
-                first = first or written
-            text += written
+                slot += "(_variables)"
+                first = first or slot
+            text += slot
     namespace: dict[str, Callable[..., Action]] = {}
     exec(
         f"def action({', '.join(slots)}):\n def run(_variables):\n  {text}\n return run", namespace
@@ -345,12 +336,12 @@ def _compiled(parts: Sequence[tuple[str, str]], changes: bool) -> Callable[..., 
     return namespace["action"]
 
 
-def _table(rows: dict[str, str], changes: bool) -> dict[str, tuple[Template, ...]]:
+def _parse_table(rows: dict[str, str], changes: bool) -> dict[str, tuple[Template, ...]]:
     return {
-        kind: tuple(_template(row, changes) for row in text.strip().splitlines())
+        kind: tuple(_parse_template(row, changes) for row in text.strip().splitlines())
         for kind, text in rows.items()
     }
 
 
-EXPRESSIONS = _table(_EXPRESSIONS, changes=False)
-CHANGES = _table(_CHANGES, changes=True)
+EXPRESSIONS = _parse_table(_EXPRESSIONS, changes=False)
+CHANGES = _parse_table(_CHANGES, changes=True)

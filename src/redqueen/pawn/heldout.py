@@ -19,7 +19,7 @@ from typing import Any
 from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError, unknown
 from redqueen.pawn.documents import problem_of, proposed_blocks
-from redqueen.pawn.programs import Program, draw_program, program_key
+from redqueen.pawn.programs import Program, sample_program, program_key
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
@@ -135,7 +135,7 @@ def _unseen(kind: str, tier: int, count: int, seen: set[str]) -> list[Program]:
     draw = stream(_SEED, "pawn", "heldout", kind, tier)
     found: list[Program] = []
     while len(found) < count:
-        program = draw_program(draw, tier)
+        program = sample_program(draw, tier)
         if program.key not in seen:
             seen.add(program.key)
             found.append(program)

@@ -6,7 +6,7 @@ from functools import cache
 from random import Random
 
 from redqueen.pawn.heldout import excluded_keys
-from redqueen.pawn.programs import Program, draw_program
+from redqueen.pawn.programs import Program, sample_program
 from redqueen.tasks import Draft
 
 _excluded = cache(excluded_keys)
@@ -18,7 +18,7 @@ def random_drafts(
     """So many, the kinds in turn, each of a random tier."""
     found: list[tuple[str, Draft]] = []
     while len(found) < count:
-        program = draw_program(draw, draw.choice(tiers))
+        program = sample_program(draw, draw.choice(tiers))
         if program.key not in _excluded():
             kind = kinds[len(found) % len(kinds)]
             found.append((kind, _draft(kind, program)))

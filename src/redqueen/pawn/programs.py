@@ -1,16 +1,16 @@
-"""Random programs fit to be problems: a function `f` by the grammar, ten inputs, their outputs, and
-a trace of each run."""
+"""Random programs that are fit to be problems: a function `f` by the grammar, ten inputs, their
+outputs, and a trace of each run."""
 
 import re
 from dataclasses import dataclass
 from random import Random
 
 from redqueen.pawn.grammar import NAMES, TIERS
-from redqueen.pawn.tree import NoWay, needed, source, words
-from redqueen.pawn.writer import Writer, varied
+from redqueen.pawn.tree import DeadEnd, needed, source, words
+from redqueen.pawn.writer import Writer, are_varied
 
 INPUTS = 10
-"""Inputs of a program: what an induction problem needs."""
+"""Inputs of a program: as many as an induction problem needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,44 +24,43 @@ class Program:
     traces: tuple[tuple[str, ...], ...]
     """The run on each input: a line for each variable that is set, as `name = value`."""
     hint: str
-    """What it does, one word an operation."""
+    """What it does, one word per operation."""
 
     @property
     def key(self) -> str:
         return program_key(self.text)
 
 
-def draw_program(draw: Random, tier: int) -> Program:
-    """A program of this tier; draws until one is fit."""
+def sample_program(rng: Random, tier: int) -> Program:
+    """A program of this tier."""
     while True:
         try:
-            return _draw(draw, tier)
-        except NoWay:
+            return _try_program(rng, tier)
+        except DeadEnd:
             continue
 
 
-def _draw(draw: Random, tier: int) -> Program:
-    writer = Writer(draw, tier, INPUTS)
-    body = writer.body()
+def _try_program(rng: Random, tier: int) -> Program:
+    writer = Writer(rng, tier, INPUTS)
+    body = writer.write()
     _, uses = needed(body)
     arguments = [name for name in writer.arguments if name in uses]
-    given = [
-        ", ".join([repr(values[name]) for name in arguments]) for values in writer.inputs
-    ]  # inputs are drawn in canonical order
-    if not arguments or len(set(given)) < INPUTS:
-        raise NoWay
-    runs = dict(zip(given, writer.finished(), strict=True))
-    fewest_steps = TIERS[tier].trace[0]
-    first = next((text for text, run in runs.items() if len(run.trace) >= fewest_steps), None)
-    if first is None or not varied([run.output for run in runs.values()]):
-        raise NoWay
-    inputs = [first, *(text for text in runs if text != first)]
+    # the literals are canonical: inputs are sampled in canonical order
+    calls = [", ".join([repr(values[name]) for name in arguments]) for values in writer.inputs]
+    if not arguments or len(set(calls)) < INPUTS:
+        raise DeadEnd
+    runs = dict(zip(calls, writer.run(), strict=True))
+    min_steps = TIERS[tier].trace[0]
+    first = next((call for call, run in runs.items() if len(run.trace) >= min_steps), None)
+    if first is None or not are_varied([run.output for run in runs.values()]):
+        raise DeadEnd
+    inputs = [first, *(call for call in runs if call != first)]
     return Program(
         tier=tier,
         text=source(arguments, body),
         inputs=tuple(inputs),
-        outputs=tuple(str(runs[text].output) for text in inputs),
-        traces=tuple(tuple(runs[text].trace) for text in inputs),
+        outputs=tuple(str(runs[call].output) for call in inputs),
+        traces=tuple(tuple(runs[call].trace) for call in inputs),
         hint=" ".join(words(body)),
     )
 
@@ -70,11 +69,9 @@ _TOKEN = re.compile(r"'[^']*'|[A-Za-z_]\w*")
 
 
 def program_key(text: str) -> str:
-    """The text with its variables renamed in order of appearance: equal for programs whose
-    canonical forms are equal.
-
-    Cheaper than parsing, and enough for texts by this grammar, whose layout and names are fixed.
-    """
+    """The text with its variables renamed in order of appearance: equal for programs with equal
+    canonical forms. Cheaper than parsing, and sufficient for programs of this grammar, whose layout
+    and names are fixed."""
     names: dict[str, str] = {}
 
     def rename(match: re.Match[str]) -> str:

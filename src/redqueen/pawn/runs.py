@@ -1,9 +1,8 @@
-"""A function run while it is being written: its variables for each of its inputs, up to the last
-statement.
+"""Runs of a function that is being written: its variables for each input, after the last statement.
 
-Functions by our own grammar are run here, in this process, by the actions of their parts; what a
-model writes never is. A statement is taken when it runs on every input, all of it is reached for
-some input, every change changes something, and nothing grows too large.
+Only functions of our own grammar run here, in this process, by the actions of their parts; what a
+model writes never does. A statement is fit if it runs on every input, all of it is reached for some
+input, every change changes something, and no value grows too large.
 """
 
 from collections.abc import Sequence
@@ -14,7 +13,7 @@ from redqueen.pawn.tree import (
     Jump,
     Line,
     Loop,
-    NoWay,
+    DeadEnd,
     Return,
     Statement,
     Variables,
@@ -25,7 +24,7 @@ from redqueen.sandbox.literals import canonical
 _LONGEST_VALUE = 40
 _LARGEST_INT = 9999
 _RAISED = (IndexError, ValueError, KeyError, ZeroDivisionError)
-"""What a written statement can raise."""
+"""What a statement can raise."""
 
 
 class Run:
@@ -41,45 +40,46 @@ class Run:
 
 
 def run_further(
-    runs: Sequence[Run], statements: Sequence[Statement], most_steps: int, proven: bool = False
+    runs: Sequence[Run], statements: Sequence[Statement], max_steps: int, proven: bool = False
 ) -> list[Run]:
-    """The same runs after these statements too; raises NoWay where the statements are not fit.
+    """The runs, continued with these statements; raises DeadEnd if the statements are not fit.
 
-    `proven`: that every step changes something is known already, by other inputs.
+    `proven`: other inputs have shown that every step changes something.
     """
     try:
         if isinstance(statements[0], Return):
-            return _returned(runs, statements[0].value.value)
-        observer = _Observer(statements, most_steps)
+            return _run_return(runs, statements[0].value.value)
+        observer = _Observer(statements, max_steps)
         if proven:
             observer.waiting.clear()
         further = [run if run.output is not None else observer.run(run) for run in runs]
     except _RAISED as error:
-        raise NoWay from error
+        raise DeadEnd from error
     if observer.waiting:
-        raise NoWay
+        raise DeadEnd
     return further
 
 
-def _returned(runs: Sequence[Run], value: Action) -> list[Run]:
-    """The runs after a return alone, which sets nothing: nothing is copied, and there is no step to
-    watch."""
+def _run_return(runs: Sequence[Run], value: Action) -> list[Run]:
+    """A return sets nothing: no variables to copy, no steps to observe."""
     return [
         run
         if run.output is not None
-        else Run(run.variables, run.trace, bounded(value(run.variables)))
+        else Run(run.variables, run.trace, write_bounded(value(run.variables)))
         for run in runs
     ]
 
 
 class _Observer:
-    def __init__(self, statements: Sequence[Statement], most_steps: int) -> None:
-        self.statements, self.most_steps = statements, most_steps
+    """Runs statements and watches that all of them have an effect."""
+
+    def __init__(self, statements: Sequence[Statement], max_steps: int) -> None:
+        self.statements, self.max_steps = statements, max_steps
         self.waiting: set[int] = set()
-        """Ids of the steps that were not yet reached, or have not yet changed anything: lines,
+        """Ids of the steps that were not yet reached or have not yet changed anything: lines,
         jumps, returns, names that a loop sets."""
         self.changed: list[str] = []
-        """Variables whose values may be changed in place: no others are copied."""
+        """Variables whose values may be changed in place: only these are copied."""
         for part in walk(statements):
             if type(part) is Loop:
                 self.waiting.update(map(id, part.targets))
@@ -97,52 +97,52 @@ class _Observer:
                 after.variables[name] = value.copy()
         self.before = before.variables
         self.last: dict[str, str] = {}
-        self.go(self.statements)
+        self.execute(self.statements)
         return after
 
-    def go(self, statements: Sequence[Statement]) -> str:
-        """Runs these statements; returns what left them early: "break", "continue" or "return"."""
+    def execute(self, statements: Sequence[Statement]) -> str:
+        """Runs the statements; returns what ended them early: "break", "continue", "return" or
+        nothing."""
         variables = self.variables
         for statement in statements:
             if type(statement) is Line:
                 statement.run(variables)
                 self.note(statement, statement.target, variables[statement.target])
             elif type(statement) is Branch:
-                left = self.go(
-                    statement.body if statement.test.value(variables) else statement.orelse
-                )
-                if left:
-                    return left
+                taken = statement.body if statement.test.value(variables) else statement.orelse
+                exit_by = self.execute(taken)
+                if exit_by:
+                    return exit_by
             elif type(statement) is Loop:
-                if self.loop(statement):
+                if self.execute_loop(statement):
                     return "return"
             elif type(statement) is Jump:
                 self.waiting.discard(id(statement))
                 return statement.text
             elif type(statement) is Return:
                 self.waiting.discard(id(statement))
-                self.after.output = bounded(statement.value.value(variables))
+                self.after.output = write_bounded(statement.value.value(variables))
                 return "return"
         return ""
 
-    def loop(self, loop: Loop) -> bool:
-        """Runs a loop; returns whether it was left by a return."""
+    def execute_loop(self, loop: Loop) -> bool:
+        """Runs a loop; returns whether a return ended it."""
         targets, variables = loop.targets, self.variables
         for values in loop.turns(variables):
             for name, value in zip(targets, values, strict=True):
                 variables[name] = value
                 self.note(name, name, value)
-            left = self.go(loop.body)
-            if left in ("break", "return"):
-                return left == "return"
+            exit_by = self.execute(loop.body)
+            if exit_by in ("break", "return"):
+                return exit_by == "return"
         return False
 
     def note(self, step: object, name: str, value: object) -> None:
         """A step has set this variable to this value."""
         trace = self.trace
-        if len(trace) >= self.most_steps:
-            raise NoWay
-        text = bounded(value)
+        if len(trace) >= self.max_steps:
+            raise DeadEnd
+        text = write_bounded(value)
         if self.waiting:
             if id(step) in self.waiting and text != self.text_before(name):
                 self.waiting.remove(id(step))
@@ -150,25 +150,25 @@ class _Observer:
         trace.append(f"{name} = {text}")
 
     def text_before(self, name: str) -> str:
-        """The variable's last literal, empty where it was not set."""
-        return self.last.get(name) or (show(self.before[name]) if name in self.before else "")
+        """The variable's last literal, empty if it was not set."""
+        return self.last.get(name) or (_write(self.before[name]) if name in self.before else "")
 
 
-def show(value: object) -> str:
+def _write(value: object) -> str:
     """A value as its canonical literal."""
-    if type(value) is dict:  # of texts without quotes, whose literals sort as they do
+    if type(value) is dict:  # keys are texts without quotes, which sort as their literals do
         return repr(dict(sorted(value.items())))
     text = repr(value)
     return canonical(value) if "{" in text else text
 
 
-def bounded(value: object) -> str:
-    """The value's literal; raises NoWay where it is too large."""
+def write_bounded(value: object) -> str:
+    """The value's literal; raises DeadEnd if it is too large."""
     if type(value) is int:
         if -_LARGEST_INT <= value <= _LARGEST_INT:
             return repr(value)
-        raise NoWay
-    text = show(value)
+        raise DeadEnd
+    text = _write(value)
     if len(text) > _LONGEST_VALUE:
-        raise NoWay
+        raise DeadEnd
     return text

@@ -1,17 +1,18 @@
-"""A function as a tree of statements: how it is written down, how it is run, what of it is needed,
-and what it does in words."""
+"""A function as a tree of statements: its source text, the actions that run it, which statements
+are needed, and what it does in words."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 Variables = dict[str, Any]
 Action = Callable[[Variables], Any]
-"""What a piece of a function does, given the variables: an expression has a value, a statement sets
-a variable."""
+"""What a part of a function does with the variables: an expression returns its value, a statement
+sets a variable."""
 
 
-class NoWay(Exception):
-    """A draw that led nowhere: go on with the next one."""
+class DeadEnd(Exception):
+    """The random choices so far cannot be completed to a fit program: backtrack and sample again.
+    Caught by `Writer` for a statement and by `sample_program` for a whole function."""
 
 
 class Expr(NamedTuple):
@@ -20,7 +21,7 @@ class Expr(NamedTuple):
     uses: frozenset[str]
     words: tuple[str, ...] = ()
     simple: bool = True
-    """Stands inside a larger expression without parentheses."""
+    """Needs no parentheses inside a larger expression."""
 
 
 class Line(NamedTuple):
@@ -32,7 +33,7 @@ class Line(NamedTuple):
     uses: frozenset[str]
     words: tuple[str, ...]
     changes: bool = False
-    """It needs the variable's old value."""
+    """Depends on the variable's old value."""
 
 
 class Jump(NamedTuple):
@@ -54,7 +55,7 @@ class Branch(NamedTuple):
 class Loop(NamedTuple):
     head: str
     turns: Action
-    """For each turn a tuple: the values of the variables that the loop itself sets."""
+    """A tuple for each turn: the values of the variables that the loop itself sets."""
     uses: frozenset[str]
     words: tuple[str, ...]
     targets: tuple[str, ...]
@@ -67,34 +68,34 @@ Statement = Line | Jump | Return | Branch | Loop
 
 def walk(body: Sequence[Statement]) -> list[Statement]:
     """Every statement, outer before inner."""
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for statement in body:
-        found.append(statement)
+        statements.append(statement)
         if type(statement) is Branch:
-            found += walk(statement.body) + walk(statement.orelse)
+            statements += walk(statement.body) + walk(statement.orelse)
         elif type(statement) is Loop:
-            found += walk(statement.body)
-    return found
+            statements += walk(statement.body)
+    return statements
 
 
 def words(body: Sequence[Statement]) -> list[str]:
-    """What a body does, in order, each word once; names and constants are left out."""
-    found: list[str] = []
+    """What a body does, in order, each word once, without names and constants."""
+    operations: list[str] = []
     for statement in walk(body):
         if isinstance(statement, Branch):
-            found += ["if", *statement.test.words]
+            operations += ["if", *statement.test.words]
         elif isinstance(statement, Return):
-            found += statement.value.words
+            operations += statement.value.words
         elif not isinstance(statement, Jump):
-            found += statement.words
-    return list(dict.fromkeys(found))
+            operations += statement.words
+    return list(dict.fromkeys(operations))
 
 
 def needed(
     body: Sequence[Statement], after: frozenset[str] = frozenset()
 ) -> tuple[list[Statement], frozenset[str]]:
-    """The statements that what comes after needs, and the variables that these need themselves.
-    Goes backwards."""
+    """Liveness analysis, backwards: the statements that the variables used `after` depend on, and
+    the variables that these use themselves."""
     kept: list[Statement] = []
     for statement in reversed(body):
         if type(statement) is Line:
@@ -110,27 +111,17 @@ def needed(
             inside, before_inside = needed(statement.body, after)
             otherwise, before_otherwise = needed(statement.orelse, after)
             if otherwise and not inside:
-                raise NoWay
+                raise DeadEnd
             if inside:
                 kept.append(Branch(statement.test, inside, otherwise))
                 after = before_inside | before_otherwise | statement.test.uses
         elif type(statement) is Loop:
             turn = after | statement.uses
             _, before = needed(statement.body, turn)
-            inside, before = needed(
-                statement.body, turn | before
-            )  # a second round: what the next turn needs
+            # a second pass, for what the next turn needs
+            inside, before = needed(statement.body, turn | before)
             if any(type(part) is Line and part.target in after for part in walk(inside)):
-                kept.append(
-                    Loop(
-                        statement.head,
-                        statement.turns,
-                        statement.uses,
-                        statement.words,
-                        statement.targets,
-                        inside,
-                    )
-                )
+                kept.append(statement._replace(body=inside))
                 after = (turn | before) - frozenset(statement.targets)
         else:
             kept.append(statement)
@@ -138,7 +129,7 @@ def needed(
 
 
 def source(arguments: Sequence[str], body: Sequence[Statement]) -> str:
-    """The function as a reader sees it."""
+    """The function's source text."""
     return "\n".join([f"def f({', '.join(arguments)}):", *_lines(body, "    ")]) + "\n"
 
 
