@@ -1,21 +1,29 @@
-# The two commands that matter: `make demo` and `make test`. Both set up first; a second call finds nothing to do.
+# `make demo` shows it, `make check` is the inner loop, `make test` runs everything. All set up first; a second call finds nothing to do.
 # Settings: PYTHON=python3.12 (which interpreter), TORCH=torch==2.11.0 (which torch).
 
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo test setup format fuzz clean
+.PHONY: demo check test lint setup format fuzz clean
 
 demo: setup
 	$(BIN)/redqueen doctor
 	$(BIN)/redqueen run
 
-test: setup
+# Under a minute on two cores: no test that is slow, needs a GPU, or needs benchmark files.
+check: lint
+	$(BIN)/pytest -n auto -m "not slow and not gpu and not data"
+
+# Tests that need a GPU or benchmark files are skipped where there are none.
+test: lint
+	$(BIN)/lint-imports
+	$(BIN)/pytest -n auto
+
+lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto
 
 setup:
 	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" sh scripts/setup.sh
@@ -29,4 +37,4 @@ fuzz: setup
 	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py --timeout=3600
 
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -15,12 +15,19 @@ if TYPE_CHECKING:
     from redqueen.models.base import Base
 
 os.environ["HF_HUB_OFFLINE"] = "1"
-os.environ.setdefault(
-    "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-)  # read once, at the first product on a GPU; pre-training wants it
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # the tests' processes share the cores already: more threads would wait for each other
+# cuBLAS reads this once, at its first call; deterministic pre-training needs it
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+# the test processes share the cores already: more threads would wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Tests marked `gpu` are skipped where there is none."""
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("needs a GPU")
 
 
 @pytest.fixture(scope="session")

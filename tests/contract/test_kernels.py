@@ -13,7 +13,7 @@ from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.population import Population, Routing
 from redqueen.models.base import Base, load_base
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 SHAPES = [(5, 8, 2, 32, 130), (3, 14, 2, 64, 200), (2, 28, 4, 128, 700), (3, 4, 4, 24, 65)]
 

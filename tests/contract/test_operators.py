@@ -538,7 +538,7 @@ def test_the_bench_times_every_operator(
     assert "svd_subspace" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_gpu_makes_the_same_child(name: str) -> None:
     settings = OPERATORS[name].settings()  # type: ignore[call-arg]

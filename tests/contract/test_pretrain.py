@@ -48,7 +48,7 @@ def test_the_same_seed_gives_the_same_weights_with_any_number_of_processes(
         assert torch.equal(weight, weights(again)[name]), name
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.filterwarnings(
     "ignore", "error:on this GPU"
 )  # the compiler warns of itself; ours is the one that counts

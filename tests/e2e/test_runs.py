@@ -101,12 +101,12 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: 
 def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not(
     begin: Begin, tmp_path: Path, straight: Path
 ) -> None:
-    folder, draw, kills = tmp_path / "run", Random(1), 0
+    folder, rng, kills = tmp_path / "run", Random(1), 0
     while kills < 4:
         there = (folder / "run.sqlite").exists()
         command = begin(*(["resume", folder] if there else tiny(folder)))
         started = time.monotonic()
-        wait_s = draw.uniform(0, 3) if there else 2.0
+        wait_s = rng.uniform(0, 3) if there else 2.0
         while command.process.is_alive() and time.monotonic() < started + wait_s:
             time.sleep(0.01)
         command.process.kill()
