@@ -17,6 +17,8 @@ from redqueen.models.base import load_base
 from redqueen.models.peft_io import save_adapter
 from tests.contract.benchmark_items import write_items
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

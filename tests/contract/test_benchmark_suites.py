@@ -249,6 +249,7 @@ def test_a_measured_number_need_agree_only_in_the_digits_it_has(judges: Judges) 
     ]
 
 
+@pytest.mark.slow
 def test_a_formula_that_cannot_be_worked_out_harms_nobody() -> None:
     huge = ["9^{9^{9^{9}}}", "(" * 1900, "x" * 5000]
     with MathsJudge(workers=1, timeout_s=2) as maths:

@@ -51,6 +51,7 @@ def steps(checkpoints: Checkpoints) -> list[int]:
     return [int(path.name) for path in sorted(checkpoints.folder.glob("[0-9]*"))]
 
 
+@pytest.mark.slow
 def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_that_was_acknowledged(
     place: Path,
 ) -> None:
@@ -60,10 +61,12 @@ def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_th
     assert kills["going"] > 20
 
 
+@pytest.mark.slow
 def test_a_run_killed_again_and_again_has_the_digest_of_one_that_was_not(place: Path) -> None:
     assert script("random", place, 30)["kills"] == 30
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_at_any_write_leaves_the_old_state_intact(tmp_path: Path) -> None:
     mount = f"mount -t tmpfs -o size=1m tmpfs {tmp_path}"
     alone = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
@@ -159,6 +162,7 @@ def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(
     assert name in said[0]
 
 
+@pytest.mark.slow
 def test_a_flipped_bit_anywhere_in_the_manifest_shows(tmp_path: Path) -> None:
     folder = save(Checkpoints(tmp_path), 1)
     content = (folder / MANIFEST).read_bytes()

@@ -620,6 +620,7 @@ def test_several_optimizer_steps_use_every_row_once(tokenizer: Any) -> None:
     assert engine.state()["steps"].flatten().tolist() == [3, 3, 0]
 
 
+@pytest.mark.slow
 def test_a_resumed_engine_goes_on_to_the_bit(tokenizer: Any) -> None:
     rows = train_rows(Random(13), [0, 1, 2])
     straight, first = tiny_engine(tokenizer), tiny_engine(tokenizer)

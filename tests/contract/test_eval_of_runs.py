@@ -26,6 +26,8 @@ from redqueen.models.base import PAWN, load_base
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import tiny
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:

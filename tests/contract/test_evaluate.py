@@ -20,6 +20,8 @@ from redqueen.tasks.kind import Request
 from redqueen.tasks.prompts import Prompt, load_prompt_format
 from redqueen.tasks.prompts.chat import ChatFormat
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("suite", ["heldout", "heldout-quick"])
 def test_a_part_of_a_suite_has_its_share_of_every_kind_and_tier(suite: str) -> None:

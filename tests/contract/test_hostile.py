@@ -10,6 +10,8 @@ from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.pool import SandboxPool
 from tests.contract.hostile import ENV_NAME, ENV_SECRET, Case, canaries, is_right, load_cases
 
+pytestmark = pytest.mark.slow
+
 LIMITS = Limits(cpu_s=0.5, memory_mb=128)
 
 

@@ -231,6 +231,7 @@ def test_equal_records_have_equal_digests_whatever_the_machine_the_day_the_time_
     assert digest(tmp_path / "third") != digest(ledger.folder)
 
 
+@pytest.mark.slow
 def test_any_changed_value_changes_the_digest(ledger: Ledger, tmp_path: Path) -> None:
     play(ledger, 0, 0)
     ledger.close()

@@ -18,6 +18,8 @@ from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.pool import SandboxPool
 
+pytestmark = pytest.mark.slow
+
 
 def zygote_processes(pool: SandboxPool) -> list[int]:
     """The serving processes: behind a pid namespace the started one is only the outer half."""

@@ -16,6 +16,8 @@ from redqueen.models.base import load_base
 from redqueen.pawn.pretrain import Pretraining, Trained, pretrain, save
 from redqueen.tasks.prompts import Prompt
 
+pytestmark = pytest.mark.slow
+
 TINY = Pretraining(
     seed=1, tokenizer_shards=1, hidden=32, layers=1, tokens=30_000, row_tokens=256, batch_rows=8
 )

@@ -11,7 +11,7 @@ import pytest
 
 from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.grammar import TIERS
-from redqueen.pawn.programs import INPUTS, Program, sample_program, program_key
+from redqueen.pawn.programs import INPUTS, Program, program_key, sample_program
 from redqueen.records import Problem, Proposal
 from redqueen.rng import stream
 from redqueen.sandbox import Job, Limits
@@ -21,6 +21,8 @@ from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.verify import verify
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
+
+pytestmark = pytest.mark.slow
 
 EACH = 60
 """Programs of each tier that most tests look at."""

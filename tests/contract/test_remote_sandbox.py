@@ -16,6 +16,8 @@ from redqueen.sandbox.backends import SANDBOXES, open_sandbox
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.remote import RemoteSandbox
 
+pytestmark = pytest.mark.slow
+
 TRAINER = """
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.sandbox import Job, Limits

@@ -57,6 +57,7 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
 # going on
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_every", [1, 3])
 def test_a_run_that_is_stopped_anywhere_and_resumed_has_the_records_of_one_that_is_not(
     tmp_path: Path, checkpoint_every: int

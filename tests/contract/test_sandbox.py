@@ -352,6 +352,7 @@ def f():
         assert pool.run([Job(look)])[0].values == ("False",)
 
 
+@pytest.mark.slow
 def test_interrupted_runs_never_hand_a_job_the_result_of_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -393,6 +394,7 @@ def test_interrupted_runs_never_hand_a_job_the_result_of_another(
                 ]
 
 
+@pytest.mark.slow
 def test_a_caller_that_takes_its_time_gets_the_answers_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -49,6 +49,7 @@ def test_a_command_that_does_not_exist_names_the_nearest_one() -> None:
     assert (done.returncode, "Did you mean 'report'?" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_sandbox_run_writes_one_outcome_a_line_in_order(tmp_path: Path) -> None:
     cases = write_lines(
         tmp_path / "cases.jsonl",
@@ -166,6 +167,7 @@ def test_verify_reads_the_compact_format(tmp_path: Path) -> None:
     assert (row["valid"], row["outputs"]) == (True, ["5"])
 
 
+@pytest.mark.slow
 def test_doctor_says_what_this_machine_can_do(tmp_path: Path) -> None:
     (tmp_path / "cruxeval.jsonl").write_text("")
     done = redqueen("doctor", "--json", REDQUEEN_DATA=str(tmp_path))
@@ -180,6 +182,7 @@ def test_doctor_says_what_this_machine_can_do(tmp_path: Path) -> None:
     assert found["base", "suites"]["detail"].startswith("2400 ")
 
 
+@pytest.mark.slow
 def test_bench_sandbox_gives_rates_and_ratios_in_one_run() -> None:
     result = json.loads(
         redqueen("bench", "sandbox", "--programs", "40", "--soak", "100", "--json").stdout

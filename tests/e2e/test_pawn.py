@@ -12,6 +12,8 @@ from redqueen.pawn.programs import INPUTS
 from redqueen.tasks import KINDS
 from tests.e2e.test_cli import redqueen
 
+pytestmark = pytest.mark.slow
+
 
 def test_sample_prints_the_same_bytes_for_the_same_seed() -> None:
     first, second = (
@@ -61,8 +63,8 @@ def test_eval_gives_the_score_that_ships_with_the_suite() -> None:
     [
         (["pawn", "--suite", "heldot"], "unknown suite 'heldot'. Did you mean 'heldout'?"),
         (
-            ["pawn", "--prompt_format", "compcat"],
-            "unknown prompt prompt_format 'compcat'. Did you mean 'compact'?",
+            ["pawn", "--prompt-format", "compcat"],
+            "unknown prompt format 'compcat'. Did you mean 'compact'?",
         ),
         (["pwan"], "Did you mean 'pawn'?"),
     ],

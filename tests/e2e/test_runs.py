@@ -20,6 +20,8 @@ import pytest
 from redqueen.ledger.store import digest, reader
 from tests.e2e.processes import Command, start, tiny
 
+pytestmark = pytest.mark.slow
+
 Begin = Callable[..., Command]
 
 
@@ -263,7 +265,7 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
     )
     assert "there is no run in" in begin("resume", tmp_path).wait(2).err
     (tmp_path / "file").touch()
-    assert f"{tmp_path / 'file'} is no folder" in begin(*tiny(tmp_path / "file")).wait(2).err
+    assert f"{tmp_path / 'file'} is not a folder" in begin(*tiny(tmp_path / "file")).wait(2).err
     assert "has 3 steps already" in begin("resume", straight, "--steps", "2").wait(2).err
     assert digest(straight) == before
 

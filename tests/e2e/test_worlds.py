@@ -13,6 +13,8 @@ from redqueen.config.schema import find_recipe, load_config
 from redqueen.config.study import load_study
 from redqueen.errors import ConfigError
 
+pytestmark = pytest.mark.slow
+
 COMMON = """
 steps = 2
 base = "pawn"

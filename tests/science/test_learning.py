@@ -1,6 +1,8 @@
 """The whole way from sampling over advantages to training: what is rewarded is done more often, by
 every estimator and by the rewarded alone."""
 
+import pytest
+
 from redqueen.config.engine import LoraConfig
 from redqueen.config.stages import UpdateConfig
 from redqueen.engine.protocol import SampleRequest, SamplingParams, TrainSample, TrainSettings
@@ -13,6 +15,7 @@ UPDATES = 8
 PROMPT = ">>student code_i\n>>program\ndef f(n):\n    return 7\n>>output\n7\n>>answer\n>>input\n"
 
 
+@pytest.mark.slow
 def test_members_learn_to_write_what_earns_and_one_that_always_earns_the_same_stays_as_it_was() -> (
     None
 ):

@@ -7,7 +7,7 @@ import pytest
 
 from redqueen.pawn.documents import SHARD, problem_of, proposing, shard, solving
 from redqueen.pawn.heldout import excluded_keys, load_suite
-from redqueen.pawn.programs import Program, sample_program, program_key
+from redqueen.pawn.programs import Program, program_key, sample_program
 from redqueen.rng import stream
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.tasks import KINDS
@@ -99,6 +99,7 @@ def test_an_excluded_program_is_in_no_document(documents: list[str]) -> None:
     assert not excluded & {program_key(text) for text in programs_of(shard(0, 0, excluded))}
 
 
+@pytest.mark.slow
 def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
     held_out = {item.problem.canonical for item in load_suite("heldout")}
     assert len(held_out) == len(excluded_keys()) == 2400

@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +23,8 @@ from redqueen.sandbox.protocol import Job, Limits
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_prompt_format
+
+pytestmark = pytest.mark.slow
 
 SECONDS = float(os.environ.get("REDQUEEN_FUZZ_S", "0"))
 

@@ -43,6 +43,7 @@ def _writes(value: object) -> str | None:
         return None
 
 
+@pytest.mark.slow
 @given(values)
 def test_what_is_written_reads_back_as_the_same_value(value: object) -> None:
     text = _writes(value)
@@ -53,6 +54,7 @@ def test_what_is_written_reads_back_as_the_same_value(value: object) -> None:
         assert ast.literal_eval(text) == value
 
 
+@pytest.mark.slow
 @given(values)
 def test_python_reads_the_text_as_we_do(value: object) -> None:
     text = repr(value)

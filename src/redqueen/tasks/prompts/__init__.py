@@ -47,5 +47,5 @@ def load_prompt_format(name: str) -> PromptFormat:
 
     packs: dict[str, PromptFormat] = {"chat": ChatFormat(), "compact": CompactFormat()}
     if name not in packs:
-        raise ConfigError(unknown("prompt prompt_format", name, packs))
+        raise ConfigError(unknown("prompt format", name, packs))
     return packs[name]
