@@ -189,7 +189,7 @@ def test_nothing_that_a_reward_or_an_update_is_given_holds_a_measurement() -> No
 
 def test_what_makes_documents_loads_no_torch() -> None:
     """It runs in as many processes as there are cores."""
-    code = "import sys, redqueen.pawn.reading; print(sorted({'torch', 'transformers', 'pydantic'} & set(sys.modules)))"
+    code = "import sys, redqueen.pawn.loader; print(sorted({'torch', 'transformers', 'pydantic'} & set(sys.modules)))"
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

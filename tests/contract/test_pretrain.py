@@ -1,4 +1,4 @@
-"""Pre-training, small: the seed decides the weights, whatever the number of processes, and any tool
+"""Pre-training, small: the seed decides the weights, with any number of processes, and any tool
 loads the folder."""
 
 import json
@@ -24,11 +24,11 @@ TINY = Pretraining(
 
 
 def train(settings: Pretraining, workers: int) -> tuple[Trained, list[tuple[int, float]]]:
-    told: list[tuple[int, float]] = []
+    reports: list[tuple[int, float]] = []
     trained = pretrain(
-        settings, frozenset(), "cpu", workers, lambda tokens, loss: told.append((tokens, loss))
+        settings, frozenset(), "cpu", workers, lambda tokens, loss: reports.append((tokens, loss))
     )
-    return trained, told
+    return trained, reports
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_the_same_seed_gives_the_same_weights_on_a_gpu_too() -> None:
         assert torch.equal(weight, weights(second)[name]), name
 
 
-def test_what_makes_it_repeatable_ends_with_it(
+def test_deterministic_mode_ends_with_the_training(
     trained: tuple[Trained, list[tuple[int, float]]],
 ) -> None:
     memory: Any = torch.utils.deterministic
@@ -74,22 +74,24 @@ def test_what_makes_it_repeatable_ends_with_it(
     )  # fmt: skip
 
 
-def test_it_learns_says_so_and_reads_as_many_tokens_as_asked(
+def test_it_learns_reports_its_loss_and_stops_at_the_tokens_asked_for(
     trained: tuple[Trained, list[tuple[int, float]]],
 ) -> None:
-    found, told = trained
-    assert told[-1][0] == TINY.tokens <= found.tokens < TINY.tokens + 8 * 257
-    assert found.loss < told[0][1]
-    assert found.documents > 1000
+    result, reports = trained
+    assert reports[-1][0] == TINY.tokens <= result.tokens < TINY.tokens + 8 * 257
+    assert result.loss < reports[0][1]
+    assert result.documents > 1000
 
 
-def test_a_model_reads_on_with_its_own_tokenizer_from_where_it_was(
+def test_training_continues_from_a_model_with_its_tokenizer(
     trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
 ) -> None:
     save(trained[0], TINY, tmp_path)
-    on, told = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=1e-4), workers=1)
-    assert on.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
-    assert told[0][1] < trained[1][0][1] - 1  # it begins as one that has learned
+    continued, reports = train(
+        replace(TINY, seed=2, start=str(tmp_path), learning_rate=1e-4), workers=1
+    )
+    assert continued.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
+    assert reports[0][1] < trained[1][0][1] - 1  # it starts trained
     still, _ = train(replace(TINY, seed=2, start=str(tmp_path), learning_rate=0.0), workers=1)
     for name, weight in weights(trained[0]).items():  # sharpened once, not twice
         torch.testing.assert_close(
@@ -97,7 +99,7 @@ def test_a_model_reads_on_with_its_own_tokenizer_from_where_it_was(
         )
 
 
-def test_reading_on_asks_for_a_pawn_and_for_new_documents(
+def test_continuing_needs_a_pawn_and_another_seed(
     trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
 ) -> None:
     save(trained[0], TINY, tmp_path)
@@ -107,7 +109,7 @@ def test_reading_on_asks_for_a_pawn_and_for_new_documents(
         train_command(tmp_path / "out", start=str(tmp_path), seed=TINY.seed)
 
 
-def test_the_folder_is_an_ordinary_one(
+def test_transformers_loads_the_folder(
     trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
 ) -> None:
     save(trained[0], TINY, tmp_path)

@@ -1,4 +1,4 @@
-"""What Pawn's programs promise: they are drawn by a seed alone, end, depend on their inputs, and
+"""What Pawn's programs promise: a seed alone makes them, they end, depend on their inputs, and
 get harder with the tier."""
 
 import ast
@@ -33,16 +33,16 @@ tier 1, 5 % at tier 5, 11 % at tier 10."""
 
 @pytest.fixture(scope="module")
 def programs() -> dict[int, list[Program]]:
-    return {tier: drawn(tier, EACH) for tier in TIERS}
+    return {tier: sample(tier, EACH) for tier in TIERS}
 
 
-def drawn(tier: int, count: int) -> list[Program]:
-    draw = stream(3, "tests", "programs", tier)
-    return [sample_program(draw, tier) for _ in range(count)]
+def sample(tier: int, count: int) -> list[Program]:
+    rng = stream(3, "tests", "programs", tier)
+    return [sample_program(rng, tier) for _ in range(count)]
 
 
 def all_of(programs: dict[int, list[Program]]) -> list[Program]:
-    return [program for found in programs.values() for program in found]
+    return [program for tier in programs.values() for program in tier]
 
 
 def form(text: str) -> str:
@@ -50,16 +50,16 @@ def form(text: str) -> str:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_the_same_seed_draws_the_same_programs(
+def test_the_same_seed_gives_the_same_programs(
     tier: int, programs: dict[int, list[Program]]
 ) -> None:
-    assert drawn(tier, 8) == programs[tier][:8]
+    assert sample(tier, 8) == programs[tier][:8]
     assert {program.tier for program in programs[tier]} == {tier}
 
 
-def test_another_seed_draws_other_programs(programs: dict[int, list[Program]]) -> None:
-    draw = stream(4, "tests", "programs", 5)
-    assert {sample_program(draw, 5).key for _ in range(20)}.isdisjoint(
+def test_another_seed_gives_other_programs(programs: dict[int, list[Program]]) -> None:
+    rng = stream(4, "tests", "programs", 5)
+    assert {sample_program(rng, 5).key for _ in range(20)}.isdisjoint(
         program.key for program in programs[5]
     )
 
@@ -78,11 +78,11 @@ def test_the_sandbox_ends_every_program_with_the_same_outputs_and_harder_tiers_t
     pool: SandboxPool, programs: dict[int, list[Program]]
 ) -> None:
     steps = {}
-    for tier, found in programs.items():
+    for tier, samples in programs.items():
         outcomes = pool.run(
-            [Job(program.text, program.inputs, count_steps=True) for program in found]
+            [Job(program.text, program.inputs, count_steps=True) for program in samples]
         )
-        for program, outcome in zip(found, outcomes, strict=True):
+        for program, outcome in zip(samples, outcomes, strict=True):
             assert outcome.kind == "value", (outcome, program.text)
             assert outcome.values == program.outputs, program.text
         steps[tier] = mean(outcome.steps or 0 for outcome in outcomes)
@@ -93,7 +93,7 @@ def test_the_sandbox_ends_every_program_with_the_same_outputs_and_harder_tiers_t
 def test_programs_of_every_tier_are_problems_to_the_verifier(
     pool: SandboxPool, kind: str, programs: dict[int, list[Program]]
 ) -> None:
-    chosen = [program for found in programs.values() for program in found[:3]]
+    chosen = [program for tier in programs.values() for program in tier[:3]]
     references = _problems(pool, "code_o", chosen, [()] * len(chosen))
     problems = (
         references
@@ -171,7 +171,7 @@ def _each_statement_out(text: str) -> Iterator[str]:
 def test_a_while_loop_is_never_continued_early() -> None:
     loops = 0
     for tier in (8, 10):
-        for program in drawn(tier, 100):
+        for program in sample(tier, 100):
             for node in ast.walk(ast.parse(program.text)):
                 if isinstance(node, ast.While):
                     loops += 1
@@ -194,7 +194,7 @@ def _own_parts(loop: ast.While) -> Iterator[ast.AST]:
 def test_keys_are_equal_exactly_when_canonical_programs_are(
     programs: dict[int, list[Program]],
 ) -> None:
-    chosen = [*all_of(programs), *drawn(1, 400)[EACH:]]  # tier 1 repeats itself
+    chosen = [*all_of(programs), *sample(1, 400)[EACH:]]  # tier 1 repeats itself
     pairs = {(program.key, form(program.text)) for program in chosen}
     assert (
         len({key for key, _ in pairs})

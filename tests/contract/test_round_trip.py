@@ -3,7 +3,7 @@ every tier."""
 
 import pytest
 
-from redqueen.pawn.documents import problem_of
+from redqueen.pawn.documents import make_problem
 from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
 from redqueen.tasks import KINDS, Request
@@ -15,8 +15,8 @@ PACKS = sorted(WRITERS)
 
 @pytest.fixture(scope="module")
 def programs() -> list[Program]:
-    draw = stream(6, "tests", "round trip")
-    return [sample_program(draw, tier) for tier in range(1, 11) for _ in range(3)]
+    rng = stream(6, "tests", "round trip")
+    return [sample_program(rng, tier) for tier in range(1, 11) for _ in range(3)]
 
 
 def shown(text: str, prompt_format: str) -> str:
@@ -40,9 +40,9 @@ def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
     kind: str, prompt_format: str, programs: list[Program]
 ) -> None:
     for number, program in enumerate(programs):
-        references = [problem_of("code_o", other) for other in programs[number : number + 4]]
+        references = [make_problem("code_o", other) for other in programs[number : number + 4]]
         for request in (
-            KINDS[kind].ask_answer(problem_of(kind, program, number % 10)),
+            KINDS[kind].ask_answer(make_problem(kind, program, number % 10)),
             KINDS[kind].ask_proposal(references),
         ):
             prompt = load_prompt_format(prompt_format).render(request)
@@ -83,7 +83,7 @@ def test_a_proposal_is_read_back_as_it_is(
 ) -> None:
     task = KINDS[kind]
     for program in programs:
-        problem = problem_of(kind, program)
+        problem = make_problem(kind, program)
         parts = {
             "program": iter([problem.program]),
             "input": iter(problem.inputs),

@@ -1,11 +1,11 @@
-"""What Pawn reads: documents that the loop's own parsing reads back, made by a seed alone, without
-held-out programs."""
+"""Pawn's documents: the prompt format parses them back, a seed alone makes them, and they contain
+no held-out program."""
 
 import ast
 
 import pytest
 
-from redqueen.pawn.documents import SHARD, problem_of, proposing, shard, solving
+from redqueen.pawn.documents import SHARD, make_problem, make_shard, write_proposal, write_solution
 from redqueen.pawn.heldout import excluded_keys, load_suite
 from redqueen.pawn.programs import Program, program_key, sample_program
 from redqueen.rng import stream
@@ -14,17 +14,17 @@ from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import has_reasoning
 from redqueen.tasks.prompts.compact import CompactFormat
 
-PACK = CompactFormat()
+FORMAT = CompactFormat()
 
 
 @pytest.fixture(scope="module")
 def documents() -> list[str]:
-    return shard(0, 0, frozenset())
+    return make_shard(0, 0, frozenset())
 
 
 def programs(count: int = 20) -> list[Program]:
-    draw = stream(5, "tests", "documents")
-    return [sample_program(draw, 1 + number % 10) for number in range(count)]
+    rng = stream(5, "tests", "documents")
+    return [sample_program(rng, 1 + number % 10) for number in range(count)]
 
 
 def programs_of(documents: list[str]) -> set[str]:
@@ -36,14 +36,14 @@ def programs_of(documents: list[str]) -> set[str]:
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_solving_document_is_the_students_prompt_and_the_right_answer(kind: str) -> None:
     for program in programs():
-        problem = problem_of(kind, program, 4)
+        problem = make_problem(kind, program, 4)
         prompt, document = (
-            PACK.render(KINDS[kind].ask_answer(problem)).text,
-            solving(kind, program, 4),
+            FORMAT.render(KINDS[kind].ask_answer(problem)).text,
+            write_solution(kind, program, 4),
         )
         assert document.startswith(prompt)
         answer = KINDS[kind].read_answer(
-            PACK.parse(document.removeprefix(prompt), KINDS[kind].answer_blocks)
+            FORMAT.parse(document.removeprefix(prompt), KINDS[kind].answer_blocks)
         )
         assert (
             answer
@@ -53,24 +53,28 @@ def test_a_solving_document_is_the_students_prompt_and_the_right_answer(kind: st
         )
 
 
-def test_the_thought_of_a_deduction_is_the_trace_of_the_run() -> None:
+def test_the_reasoning_of_a_deduction_is_the_trace_of_the_run() -> None:
     for program in programs():
-        thought = solving("code_o", program, 2).partition(">>think\n")[2].partition("\n>>output")[0]
-        assert tuple(thought.splitlines()) == program.traces[2]
-        assert has_reasoning(solving("code_o", program, 2)) is bool(program.traces[2])
-        assert not has_reasoning(solving("code_o", program, 2, with_thought=False))
+        reasoning = (
+            write_solution("code_o", program, 2)
+            .partition(">>think\n")[2]
+            .partition("\n>>output")[0]
+        )
+        assert tuple(reasoning.splitlines()) == program.traces[2]
+        assert has_reasoning(write_solution("code_o", program, 2)) is bool(program.traces[2])
+        assert not has_reasoning(write_solution("code_o", program, 2, with_reasoning=False))
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -> None:
     *some, a, b, c = programs()
     for number, program in enumerate(some):
-        document = proposing(kind, program, [a, b, c][: number % 4])
+        document = write_proposal(kind, program, [a, b, c][: number % 4])
         prompt, mark, proposal = document.rpartition(">>new\n")
         assert mark
-        references = [problem_of("code_o", program)] if kind == "code_f" else []
+        references = [make_problem("code_o", program)] if kind == "code_f" else []
         draft = KINDS[kind].read_proposal(
-            PACK.parse(proposal, KINDS[kind].proposal_blocks), references
+            FORMAT.parse(proposal, KINDS[kind].proposal_blocks), references
         )
         expected = (program.inputs, program.hint) if kind == "code_f" else (program.inputs[:1], "")
         assert (draft.program, draft.inputs, draft.message) == (program.text, *expected)
@@ -79,9 +83,9 @@ def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -
 
 
 def test_a_shard_is_a_function_of_its_seed_and_number(documents: list[str]) -> None:
-    assert shard(0, 0, frozenset()) == documents
-    assert not set(documents) & set(shard(0, 1, frozenset()))
-    assert not set(documents) & set(shard(1, 0, frozenset()))
+    assert make_shard(0, 0, frozenset()) == documents
+    assert not set(documents) & set(make_shard(0, 1, frozenset()))
+    assert not set(documents) & set(make_shard(1, 0, frozenset()))
 
 
 def test_a_shard_has_documents_of_every_kind_and_role(documents: list[str]) -> None:
@@ -96,7 +100,7 @@ def test_a_shard_has_documents_of_every_kind_and_role(documents: list[str]) -> N
 def test_an_excluded_program_is_in_no_document(documents: list[str]) -> None:
     shown = {program_key(text) for text in programs_of(documents)}
     excluded = frozenset(sorted(shown)[::2])
-    assert not excluded & {program_key(text) for text in programs_of(shard(0, 0, excluded))}
+    assert not excluded & {program_key(text) for text in programs_of(make_shard(0, 0, excluded))}
 
 
 @pytest.mark.slow
@@ -106,23 +110,23 @@ def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
     for number in (0, -1):  # one to learn from, one to find the vocabulary from
         shown = {
             canonical_program(ast.parse(text))
-            for text in programs_of(shard(0, number, excluded_keys()))
+            for text in programs_of(make_shard(0, number, excluded_keys()))
         }
         assert len(shown) > 0.8 * SHARD
         assert not shown & held_out
 
 
-def test_a_share_of_the_answers_of_deduction_comes_without_its_thought(
+def test_a_share_of_the_answers_of_deduction_comes_without_reasoning(
     documents: list[str],
 ) -> None:
-    def counts(found: list[str]) -> tuple[int, int]:
-        solved = [document for document in found if document.startswith(">>student code_o")]
+    def counts(documents: list[str]) -> tuple[int, int]:
+        solved = [document for document in documents if document.startswith(">>student code_o")]
         return len(solved), sum(">>think" in document for document in solved)
 
-    total, with_thought = counts(documents)
-    half, none = (shard(0, 0, frozenset(), share) for share in (0.5, 0.0))
+    total, with_reasoning = counts(documents)
+    half, none = (make_shard(0, 0, frozenset(), share) for share in (0.5, 0.0))
     assert counts(none) == (total, 0)
-    assert 0.4 * with_thought < counts(half)[1] < 0.6 * with_thought
+    assert 0.4 * with_reasoning < counts(half)[1] < 0.6 * with_reasoning
     assert [one for one in half if not one.startswith(">>student code_o")] == [
         one for one in documents if not one.startswith(">>student code_o")
     ]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer
 
 from redqueen.models.base import PAWN
-from redqueen.pawn.documents import shard
-from redqueen.pawn.reading import prompt_format
+from redqueen.pawn.documents import make_shard
+from redqueen.pawn.loader import pack_rows
 from redqueen.pawn.tokenizer import END, END_ID, MARKS, PAD, PAD_ID, VOCABULARY, train_tokenizer
 
 SHIPPED = Tokenizer.from_file(str(PAWN / "tokenizer.json"))
@@ -18,7 +18,7 @@ SHIPPED = Tokenizer.from_file(str(PAWN / "tokenizer.json"))
 
 @pytest.fixture(scope="module")
 def fresh() -> Tokenizer:
-    return train_tokenizer(shard(0, -1, frozenset()))
+    return train_tokenizer(make_shard(0, -1, frozenset()))
 
 
 def back(tokenizer: Tokenizer, text: str) -> str:
@@ -58,7 +58,7 @@ def test_texts_of_marks_and_code_come_back(parts: list[str]) -> None:
 
 
 def test_documents_come_back(fresh: Tokenizer) -> None:
-    for document in shard(0, 7, frozenset())[:300]:
+    for document in make_shard(0, 7, frozenset())[:300]:
         assert back(SHIPPED, document) == back(fresh, document) == document
 
 
@@ -86,7 +86,7 @@ def test_words_of_the_grammar_are_single_tokens_and_texts_are_spelled() -> None:
 
 
 def test_the_same_documents_give_the_same_tokenizer(fresh: Tokenizer) -> None:
-    assert train_tokenizer(shard(0, -1, frozenset())).to_str() == fresh.to_str()
+    assert train_tokenizer(make_shard(0, -1, frozenset())).to_str() == fresh.to_str()
 
 
 @settings(max_examples=200, deadline=None)
@@ -95,7 +95,7 @@ def test_every_document_that_fits_a_row_is_in_one_row_whole_and_once(
     lengths: list[int], room: int
 ) -> None:
     documents = [[number] * length for number, length in enumerate(lengths, 1)]
-    rows = prompt_format(documents, room, pad=0)
+    rows = pack_rows(documents, room, pad=0)
     runs = [
         (int(number), len(list(run)))
         for row in rows

@@ -85,9 +85,9 @@ def train(
         int, typer.Option(min=32, help="Width of the model, a multiple of 32.")
     ] = 256,
     layers: Annotated[int, typer.Option(min=1, help="Depth of the model.")] = 6,
-    thought_share: Annotated[
+    reasoning_share: Annotated[
         float,
-        typer.Option(min=0, max=1, help="Share of code_o's answers that come with a thought."),
+        typer.Option(min=0, max=1, help="Share of code_o's answers that come with reasoning."),
     ] = 0.4,
     learning_rate: Annotated[
         float,
@@ -123,7 +123,7 @@ def train(
         hidden=hidden,
         layers=layers,
         tokens=tokens,
-        thought_share=thought_share,
+        reasoning_share=reasoning_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)

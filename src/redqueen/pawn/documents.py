@@ -1,9 +1,9 @@
-"""What Pawn reads in pre-training: proposing and solving documents of every task kind, in the
-compact prompt_format.
+"""The documents Pawn is pre-trained on: proposing and solving documents of every task kind, in the
+compact prompt format.
 
-They are rendered by the task kinds themselves, so that what Pawn learned to continue is what the
-loop will ask. A solving document of deduction may have a trace of the run as its thought; a
-proposing document shows problems of about one tier and goes on with one like them.
+The task kinds themselves render them, so that Pawn has learned to continue exactly what a run asks.
+A solving document of deduction may contain a trace of the run as its reasoning; a proposing
+document shows problems of about one tier and continues with one like them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -18,72 +18,73 @@ from redqueen.tasks.kind import Block
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 SHARD = 256
-"""Programs of one shard of documents."""
+"""Programs in a shard of documents."""
 TIER_WEIGHTS = (14, 13, 13, 12, 11, 10, 9, 8, 5, 5)
-"""How often each tier, from 1 to 10, is drawn."""
+"""How often each tier, from 1 to 10, is sampled."""
 _REFERENCE_CHARS = 1500
 _UNMEASURED = Complexity(0, 0, 0, 0)
-_PACK = CompactFormat()
+_FORMAT = CompactFormat()
 
 
-def shard(
-    seed: int, number: int, excluded: Collection[str], thought_share: float = 1.0
+def make_shard(
+    seed: int, number: int, excluded: Collection[str], reasoning_share: float = 1.0
 ) -> list[str]:
-    """The documents of one shard, in a random order. A function of its arguments alone; no program
-    with an excluded key is in it. This share of the answers of deduction comes with its thought,
-    the others without: a base that has read both has something to learn."""
-    draw, leave_out = (
-        stream(seed, "pawn", "documents", number),
-        stream(seed, "pawn", "thoughts", number),
-    )
-    tiers = draw.choices(range(1, 11), TIER_WEIGHTS, k=SHARD)
+    """The documents of one shard, in random order: a function of its arguments alone. It contains
+    no program with an excluded key. This share of deduction answers comes with reasoning, the
+    others without: a base that has seen both leaves something to learn."""
+    rng = stream(seed, "pawn", "documents", number)
+    reasoning_rng = stream(seed, "pawn", "thoughts", number)  # the name fixes the documents
+    tiers = rng.choices(range(1, 11), TIER_WEIGHTS, k=SHARD)
     programs = [
-        next(program for program in _programs(draw, tier) if program.key not in excluded)
+        next(program for program in _sample_programs(rng, tier) if program.key not in excluded)
         for tier in tiers
     ]
     documents = [
         document
         for program in programs
-        for document in _documents(
-            program, programs, draw, lambda: leave_out.random() < thought_share
+        for document in _write_documents(
+            program, programs, rng, lambda: reasoning_rng.random() < reasoning_share
         )
     ]
-    draw.shuffle(documents)
+    rng.shuffle(documents)
     return documents
 
 
-def _programs(draw: Random, tier: int) -> Iterator[Program]:
+def _sample_programs(rng: Random, tier: int) -> Iterator[Program]:
     while True:
-        yield sample_program(draw, tier)
+        yield sample_program(rng, tier)
 
 
-def _documents(
-    program: Program, others: Sequence[Program], draw: Random, thinks: Callable[[], bool]
+def _write_documents(
+    program: Program, others: Sequence[Program], rng: Random, has_reasoning: Callable[[], bool]
 ) -> Iterator[str]:
-    inputs = draw.sample(range(len(program.inputs)), 5)
-    yield from (solving("code_o", program, number, with_thought=thinks()) for number in inputs[:3])
-    yield from (solving("code_i", program, number) for number in inputs[3:])
-    yield solving("code_f", program)
-    for kind, share in (("code_o", 0.5), ("code_i", 0.5), ("code_f", 0.5)):
-        if draw.random() < share:
+    inputs = rng.sample(range(len(program.inputs)), 5)
+    for number in inputs[:3]:
+        yield write_solution("code_o", program, number, with_reasoning=has_reasoning())
+    for number in inputs[3:]:
+        yield write_solution("code_i", program, number)
+    yield write_solution("code_f", program)
+    for kind in ("code_o", "code_i", "code_f"):
+        if rng.random() < 0.5:
             near = [
                 other
                 for other in others
                 if abs(other.tier - program.tier) <= 1 and other is not program
             ]
-            yield proposing(kind, program, draw.sample(near, min(len(near), draw.randrange(7))))
+            references = rng.sample(near, min(len(near), rng.randrange(7)))
+            yield write_proposal(kind, program, references)
 
 
-def problem_of(kind: str, program: Program, number: int = 0) -> Problem:
-    """The program as a problem of this kind: with all inputs for induction, else with one of them.
-    Its complexity is not measured."""
-    some = slice(None) if kind == "code_f" else slice(number, number + 1)
+def make_problem(kind: str, program: Program, number: int = 0) -> Problem:
+    """The program as a problem of this kind: with all inputs for induction, else with the one of
+    this number. Its complexity is not measured."""
+    shown = slice(None) if kind == "code_f" else slice(number, number + 1)
     message = program.hint if kind == "code_f" else ""
     return Problem(
         kind,
         program.text,
-        program.inputs[some],
-        program.outputs[some],
+        program.inputs[shown],
+        program.outputs[shown],
         program.key,
         _UNMEASURED,
         0,
@@ -91,46 +92,43 @@ def problem_of(kind: str, program: Program, number: int = 0) -> Problem:
     )
 
 
-def solving(kind: str, program: Program, number: int = 0, with_thought: bool = True) -> str:
-    """A problem, on one of the program's inputs, and its answer."""
-    problem = problem_of(kind, program, number)
+def write_solution(
+    kind: str, program: Program, number: int = 0, with_reasoning: bool = True
+) -> str:
+    """A problem on one of the program's inputs, and its answer."""
+    prompt = _FORMAT.render(KINDS[kind].ask_answer(make_problem(kind, program, number))).text
     blocks = _ANSWERS[kind](program, number)
-    return _PACK.render(KINDS[kind].ask_answer(problem)).text + write_blocks(
-        blocks if with_thought else blocks[-1:]
-    )
+    return prompt + write_blocks(blocks if with_reasoning else blocks[-1:])
 
 
-def _deduced(program: Program, number: int) -> list[Block]:
+def _answer_deduction(program: Program, number: int) -> list[Block]:
     trace = program.traces[number]
     return [*([("think", "\n".join(trace))] if trace else []), ("output", program.outputs[number])]
 
 
 _ANSWERS: dict[str, Callable[[Program, int], list[Block]]] = {
-    "code_o": _deduced,
+    "code_o": _answer_deduction,
     "code_i": lambda program, number: [("input", program.inputs[number])],
     "code_f": lambda program, number: [("program", program.text)],
 }
 
 
-def proposed_blocks(kind: str, program: Program) -> list[Block]:
-    """What a teacher writes who proposes this program; for induction, its inputs."""
+def proposal_blocks(kind: str, program: Program) -> list[Block]:
+    """What a teacher writes to propose this program; for induction, to propose inputs for it."""
     if kind == "code_f":
-        return [("message", program.hint), *(("input", given) for given in program.inputs)]
+        return [("message", program.hint), *(("input", text) for text in program.inputs)]
     return [("program", program.text), ("input", program.inputs[0])]
 
 
-def proposing(kind: str, program: Program, references: Sequence[Program]) -> str:
-    """Reference problems, as many as are not too long together, and a new one."""
+def write_proposal(kind: str, program: Program, references: Sequence[Program]) -> str:
+    """Reference problems, as many as fit, and a new problem."""
     shown: list[Problem] = []
     if kind == "code_f":
-        shown.append(problem_of("code_o", program))
+        shown.append(make_problem("code_o", program))
     else:
         for reference in references:
-            if (
-                sum(len(problem.program) + 60 for problem in shown) + len(reference.text)
-                <= _REFERENCE_CHARS
-            ):
-                shown.append(problem_of("code_o", reference))
-    return _PACK.render(KINDS[kind].ask_proposal(shown)).text + write_blocks(
-        proposed_blocks(kind, program)
-    )
+            size = sum(len(problem.program) + 60 for problem in shown) + len(reference.text)
+            if size <= _REFERENCE_CHARS:
+                shown.append(make_problem("code_o", reference))
+    prompt = _FORMAT.render(KINDS[kind].ask_proposal(shown)).text
+    return prompt + write_blocks(proposal_blocks(kind, program))

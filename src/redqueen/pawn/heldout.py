@@ -1,8 +1,8 @@
-"""The held-out suites: frozen problems of tiers 1 to 8, which no pre-training document shows.
+"""The held-out suites: frozen problems of tiers 1 to 8 that are in no pre-training document.
 
-They are drawn from seeds of their own, verified in the sandbox, and stored with the package.
-Pre-training leaves out every program whose key is here, so that the split holds by content and not
-only by seed.
+They are sampled from seeds of their own, verified in the sandbox, and shipped with the package.
+Pre-training leaves out every program whose key is in them, so that the split holds by content and
+not only by seed.
 """
 
 import ast
@@ -18,8 +18,8 @@ from typing import Any
 
 from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError, unknown
-from redqueen.pawn.documents import problem_of, proposed_blocks
-from redqueen.pawn.programs import Program, sample_program, program_key
+from redqueen.pawn.documents import make_problem, proposal_blocks
+from redqueen.pawn.programs import Program, program_key, sample_program
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
@@ -34,7 +34,7 @@ TIERS = range(1, 9)
 EACH = 100
 """Problems of each kind and tier."""
 QUICK = 200
-_SEED = 605_16727  # far from every pre-training seed; the streams are named apart as well
+_SEED = 605_16727  # unlike any pre-training seed; the random streams have other names, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,44 +47,41 @@ class Item:
 
 @cache
 def load_suite(name: str) -> tuple[Item, ...]:
-    """The items of `heldout` or `heldout-quick`, after a look at their checksum."""
-    return tuple(map(_item, _lines(name)))
+    """The items of `heldout` or `heldout-quick`; their checksum is verified."""
+    return tuple(map(_make_item, _read_lines(name)))
 
 
-def _lines(name: str) -> list[dict[str, Any]]:
+def _read_lines(name: str) -> list[dict[str, Any]]:
     sums = json.loads((FOLDER / "checksums.json").read_text())
     if name not in sums:
         raise DataError(unknown("suite", name, sums))
     try:
         data = gzip.decompress((FOLDER / f"{name}.jsonl.gz").read_bytes())
-    except (OSError, EOFError, zlib.error):  # not there, not a gzip file, cut short, or damaged
+    except (OSError, EOFError, zlib.error):  # missing, not a gzip file, truncated, or damaged
         data = b""
     if hashlib.sha256(data).hexdigest() != sums[name]:
         raise DataError(
-            f"the suite '{name}' in {FOLDER} is not the one that was shipped: its checksum differs. Install the package again."
+            f"the suite '{name}' in {FOLDER} is not the one that was shipped: its checksum "
+            "differs. Install the package again."
         )
     return [json.loads(line) for line in data.decode().splitlines()]
 
 
 def shipped_score() -> float:
-    """The share of `heldout-quick` that Pawn as it ships has right."""
-    cells = [
-        cell
-        for row in json.loads((FOLDER / "heldout-quick.base.json").read_text()).values()
-        for cell in row.values()
-    ]
-    return float(
-        sum(cell["accuracy"] * cell["n"] for cell in cells) / sum(cell["n"] for cell in cells)
-    )
+    """The accuracy of Pawn as shipped on `heldout-quick`."""
+    scores = json.loads((FOLDER / "heldout-quick.base.json").read_text())
+    cells = [cell for row in scores.values() for cell in row.values()]
+    correct = sum(cell["accuracy"] * cell["n"] for cell in cells)
+    return float(correct / sum(cell["n"] for cell in cells))
 
 
 def excluded_keys() -> frozenset[str]:
-    """Keys of all held-out programs: what pre-training must not see. Items are not made of them:
-    that takes seconds, and every run asks."""
-    return frozenset(program_key(line["program"]) for line in _lines("heldout"))
+    """Keys of all held-out programs, which pre-training must not see. Read without making items,
+    which takes seconds: every run needs them."""
+    return frozenset(program_key(line["program"]) for line in _read_lines("heldout"))
 
 
-def _item(line: dict[str, Any]) -> Item:
+def _make_item(line: dict[str, Any]) -> Item:
     tree = ast.parse(line["program"])
     problem = Problem(
         kind=line["kind"],
@@ -100,8 +97,8 @@ def _item(line: dict[str, Any]) -> Item:
 
 
 def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
-    """Draw and verify the suites, and write them with their checksums. They were frozen this way; a
-    test builds a part of them anew."""
+    """Sample and verify the suites, and write them with their checksums. This is how they were
+    frozen; a test rebuilds a part of them."""
     lines = [json.dumps(line) for line in _build(sandbox, each)]
     stride = max(1, len(lines) // QUICK)
     sums = {}
@@ -117,8 +114,8 @@ def _build(sandbox: Sandbox, each: int) -> Iterator[dict[str, Any]]:
     seen: set[str] = set()
     for kind in KINDS:
         for tier in TIERS:
-            programs = _unseen(kind, tier, each, seen)
-            for program, problem in zip(programs, _verified(kind, programs, sandbox), strict=True):
+            programs = _sample_unseen(kind, tier, each, seen)
+            for program, problem in zip(programs, _verify(kind, programs, sandbox), strict=True):
                 yield {
                     "kind": kind,
                     "tier": tier,
@@ -130,29 +127,29 @@ def _build(sandbox: Sandbox, each: int) -> Iterator[dict[str, Any]]:
                 }
 
 
-def _unseen(kind: str, tier: int, count: int, seen: set[str]) -> list[Program]:
-    """Programs that no item so far has."""
-    draw = stream(_SEED, "pawn", "heldout", kind, tier)
-    found: list[Program] = []
-    while len(found) < count:
-        program = sample_program(draw, tier)
+def _sample_unseen(kind: str, tier: int, count: int, seen: set[str]) -> list[Program]:
+    """Programs that are in no item so far."""
+    rng = stream(_SEED, "pawn", "heldout", kind, tier)
+    programs: list[Program] = []
+    while len(programs) < count:
+        program = sample_program(rng, tier)
         if program.key not in seen:
             seen.add(program.key)
-            found.append(program)
-    return found
+            programs.append(program)
+    return programs
 
 
-def _verified(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Problem]:
-    """The programs as problems, by the same path that a teacher's proposal takes."""
+def _verify(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Problem]:
+    """The programs as problems, verified like a teacher's proposals."""
     proposals = []
     for program in programs:
-        references = (problem_of("code_o", program),) if kind == "code_f" else ()
-        proposals.append(Proposal(kind, write_blocks(proposed_blocks(kind, program)), references))
+        references = (make_problem("code_o", program),) if kind == "code_f" else ()
+        proposals.append(Proposal(kind, write_blocks(proposal_blocks(kind, program)), references))
     verdicts = verify(proposals, dict(KINDS), CompactFormat(), sandbox, VerifyConfig())
     problems = []
     for program, verdict in zip(programs, verdicts, strict=True):
         assert not isinstance(verdict, Rejection), (verdict, program.text)
-        expected = problem_of(kind, program)
+        expected = make_problem(kind, program)
         assert verdict.outputs == expected.outputs, (
             verdict.outputs,
             expected.outputs,

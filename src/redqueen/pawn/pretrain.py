@@ -1,9 +1,9 @@
-"""Pre-training Pawn, from nothing or on from one that is there: documents made on every core while
-the model learns, each seen once.
+"""Pre-training of Pawn, from scratch or from an earlier Pawn: documents are generated on every core
+while the model trains, and each is seen once.
 
-Reads top to bottom: settings, the stream of documents, rows of tokens, the loop, the folder. Two
-trainings with the same settings see the same tokens in the same order, whatever the number of
-processes, and on a CPU end with the same weights to the bit; a GPU is asked to do so, too.
+Two trainings with the same settings see the same tokens in the same order, with any number of
+processes, and end with bit-equal weights on a CPU; on a GPU, too, where deterministic kernels
+exist.
 """
 
 import json
@@ -25,40 +25,40 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from redqueen.pawn.reading import Reading, Rows
+from redqueen.pawn.loader import DocumentLoader, Rows
 from redqueen.pawn.tokenizer import END, END_ID, PAD, PAD_ID, VOCABULARY, train_tokenizer
 
 _CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""Pawn has no chat: what it is told, it continues."""
+"""Pawn has no chat: it continues the text it is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pretraining:
     seed: int = 0
     start: str = ""
-    """The model to read on from: a folder; empty: none. Size and tokenizer are then its own."""
+    """Folder of the model to continue from, with its size and tokenizer; empty: from scratch."""
     tokenizer_shards: int = 24
-    """Shards of documents that the vocabulary is found from."""
+    """Shards of documents that the tokenizer is trained on."""
     hidden: int = 256
     layers: int = 6
     head: int = 32
     """Size of an attention head."""
     key_heads: int = 2
-    """Heads of keys and values, each shared by several of queries: what is kept of a token is what
-    sampling has to read again."""
+    """Key-value heads, each shared by several query heads: a smaller KV cache is less for every
+    decode step to read."""
     tokens: int = 900_000_000
-    """Tokens to learn from, padding not counted."""
-    thought_share: float = 0.4
-    """Share of the answers of deduction that come with their thought. Under a half: to think first
-    is then left to be found out."""
+    """Tokens to train on, without padding."""
+    reasoning_share: float = 0.4
+    """Share of deduction answers that come with reasoning. Below a half, so that reasoning first
+    remains for a run to discover."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
     prompt_weight: float = 0.3
-    """What a token of a question counts for, beside one of an answer."""
+    """Loss weight of a prompt token; a token of an answer has 1."""
     sharpness: float = 1.25
-    """What the logits are multiplied with at the end: sampling at temperature 1 is then as at 0.8
-    before, and slips less often."""
+    """Factor on the logits after training: sampling at temperature 1 is then what sampling at 0.8
+    was before, with fewer slips."""
     warmup_frac: float = 0.02
     weight_decay: float = 0.1
     clip: float = 1.0
@@ -66,7 +66,7 @@ class Pretraining:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """What came of a pre-training."""
+    """The result of a pre-training."""
 
     model: LlamaForCausalLM
     tokenizer: Tokenizer
@@ -75,68 +75,54 @@ class Trained:
     loss: float
     seconds: float
     waited_s: float
-    """Of the seconds: how long the model waited for documents."""
+    """How many of the seconds the model waited for documents."""
 
 
 Report = Callable[[int, float], None]
-"""Told the tokens so far and the loss, now and then."""
+"""Called about once a second with the tokens so far and the loss."""
 
 
 def pretrain(
     settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report
 ) -> Trained:
-    """Train. No program whose key is excluded is ever seen."""
+    """Train. Programs with an excluded key are never seen."""
     started = time.monotonic()
     torch.manual_seed(settings.seed)
     with (
-        _repeatable(),
-        Reading(settings.seed, excluded, workers, settings.thought_share) as reading,
+        _deterministic(),
+        DocumentLoader(settings.seed, excluded, workers, settings.reasoning_share) as loader,
     ):
-        model: LlamaForCausalLM = torch.nn.Module.to(_first(settings), device)
-        learner = _Learner(model, settings)
-        own = Path(settings.start, "tokenizer.json")
-        tokenizer = (
-            Tokenizer.from_file(str(own))
-            if settings.start
-            else train_tokenizer(reading.of_tokenizer(settings.tokenizer_shards))
-        )
+        model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)
+        trainer = _Trainer(model, settings)
+        if settings.start:
+            tokenizer = Tokenizer.from_file(str(Path(settings.start, "tokenizer.json")))
+        else:
+            tokenizer = train_tokenizer(loader.tokenizer_documents(settings.tokenizer_shards))
         assert tokenizer.get_vocab_size() <= VOCABULARY
-        tokens, loss = learner.learn(
-            reading.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1),
-            tokenizer,
-            report,
-        )
+        batches = loader.batches(tokenizer, settings.batch_rows, settings.row_tokens + 1)
+        tokens, loss = trainer.train(batches, tokenizer, report)
         with torch.no_grad():
             model.model.norm.weight *= settings.sharpness
-        model.set_attn_implementation("sdpa")  # the other one is for whole rows only
-        return Trained(
-            model,
-            tokenizer,
-            reading.documents,
-            tokens,
-            loss,
-            time.monotonic() - started,
-            reading.waited_s,
-        )
+        model.set_attn_implementation("sdpa")  # that of training is for whole rows only
+        seconds = time.monotonic() - started
+        return Trained(model, tokenizer, loader.documents, tokens, loss, seconds, loader.waited_s)
 
 
 @contextmanager
-def _repeatable() -> Iterator[None]:
-    """Within: sums are added up in the same order every time. Small differences grow to points of
-    accuracy in ten thousand steps."""
+def _deterministic() -> Iterator[None]:
+    """Reductions in a fixed order: rounding differences grow to points of accuracy over ten
+    thousand steps."""
     memory: Any = torch.utils.deterministic
     before = (
         torch.are_deterministic_algorithms_enabled(),
         memory.fill_uninitialized_memory,
         torch.backends.cuda.cudnn_sdp_enabled(),
     )
-    os.environ.setdefault(
-        "CUBLAS_WORKSPACE_CONFIG", ":4096:8"
-    )  # read once, at the first product on a GPU
-    torch.use_deterministic_algorithms(
-        True
-    )  # only to warn would leave attention's backward pass as it is
-    memory.fill_uninitialized_memory = False  # nothing here reads what it has not written
+    # read once, at the first matrix product on a GPU
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    # not warn_only, which would keep the nondeterministic backward pass of attention
+    torch.use_deterministic_algorithms(True)
+    memory.fill_uninitialized_memory = False  # nothing here reads uninitialised memory
     torch.backends.cuda.enable_cudnn_sdp(False)
     try:
         yield
@@ -146,12 +132,12 @@ def _repeatable() -> Iterator[None]:
         torch.backends.cuda.enable_cudnn_sdp(before[2])
 
 
-def _first(settings: Pretraining) -> LlamaForCausalLM:
+def _initial_model(settings: Pretraining) -> LlamaForCausalLM:
     if not settings.start:
         return LlamaForCausalLM(architecture(settings))
     model: LlamaForCausalLM = LlamaForCausalLM.from_pretrained(settings.start, dtype=torch.float32)
     with torch.no_grad():
-        model.model.norm.weight /= settings.sharpness  # as it was before it was sharpened
+        model.model.norm.weight /= settings.sharpness  # undo the sharpening
     return model
 
 
@@ -171,7 +157,7 @@ def architecture(settings: Pretraining) -> LlamaConfig:
     )
 
 
-def _causal(
+def _attend_causally(
     module: Any,
     query: torch.Tensor,
     key: torch.Tensor,
@@ -179,38 +165,41 @@ def _causal(
     *args: Any,
     **more: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Attention to all that stands before, and no mask that says so: a compiled model would be
-    given one, and with a mask there is no fast kernel."""
-    found = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
-    return found.transpose(1, 2).contiguous(), None
+    """Causal attention without a mask tensor: transformers would pass one to a compiled model, and
+    with a mask there is no fast kernel. Tensors are [batch, head, position, head size]."""
+    output = scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
+    return output.transpose(1, 2).contiguous(), None
 
 
-_ATTENTION = "redqueen-causal"
-ALL_ATTENTION_FUNCTIONS.register(_ATTENTION, _causal)
-ALL_MASK_ATTENTION_FUNCTIONS.register(_ATTENTION, lambda *args, **more: None)
+def _use_causal_attention(model: LlamaForCausalLM) -> None:
+    """Register the attention above with transformers, and choose it for this model."""
+    name = "redqueen-causal"
+    ALL_ATTENTION_FUNCTIONS.register(name, _attend_causally)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(name, lambda *args, **more: None)
+    model.set_attn_implementation(name)
 
 
-class _Learner:
-    """The model and what trains it."""
+class _Trainer:
+    """The model, its optimizer and the training loop."""
 
     def __init__(self, model: LlamaForCausalLM, settings: Pretraining) -> None:
         self.model, self.settings = model, settings
         self.cuda = model.device.type == "cuda"
         decayed = [weight for weight in model.parameters() if weight.dim() > 1]
-        plain = [weight for weight in model.parameters() if weight.dim() <= 1]
+        others = [weight for weight in model.parameters() if weight.dim() <= 1]
         groups = [
             {"params": decayed, "weight_decay": settings.weight_decay},
-            {"params": plain, "weight_decay": 0.0},
+            {"params": others, "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.AdamW(
             groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=self.cuda
         )
         self.forward: Callable[..., Any] = model
-        model.set_attn_implementation(_ATTENTION)
+        _use_causal_attention(model)
         if self.cuda:
             self.forward = torch.compile(model, options={"deterministic": True})
             try:
-                self._try()  # compiled before the documents begin to be made: that takes every core
+                self._warm_up()  # compile before documents are generated, which takes every core
             except RuntimeError as error:
                 if "deterministic" not in str(error):
                     raise
@@ -218,10 +207,10 @@ class _Learner:
                     f"on this GPU two trainings end with different weights: {error}", stacklevel=2
                 )
                 torch.use_deterministic_algorithms(True, warn_only=True)
-                self._try()
+                self._warm_up()
 
-    def _try(self) -> None:
-        """A step that changes nothing."""
+    def _warm_up(self) -> None:
+        """A forward and backward pass without an update."""
         rows = torch.zeros(
             self.settings.batch_rows,
             self.settings.row_tokens + 1,
@@ -231,12 +220,12 @@ class _Learner:
         self.loss(rows, (0, 0)).backward()
         self.optimizer.zero_grad(set_to_none=True)
 
-    def learn(
+    def train(
         self, batches: Iterator[Rows], tokenizer: Tokenizer, report: Report
     ) -> tuple[int, float]:
-        """The tokens that were read, and the loss, averaged over about the last fifty batches."""
+        """The number of tokens, and the loss, averaged over about the last fifty batches."""
         settings = self.settings
-        asked = _token(tokenizer, ">>new"), _token(tokenizer, ">>answer")
+        answer_marks = _token_id(tokenizer, ">>new"), _token_id(tokenizer, ">>answer")
         seen, last_report = 0, 0.0
         average = torch.zeros((), device=self.model.device)
         for batch in batches:
@@ -244,10 +233,8 @@ class _Learner:
                 group["lr"] = settings.learning_rate * _schedule(
                     seen / settings.tokens, settings.warmup_frac
                 )
-            loss = self.loss(
-                torch.from_numpy(batch.astype(np.int64)).to(self.model.device, non_blocking=True),
-                asked,
-            )
+            tokens = torch.from_numpy(batch.astype(np.int64))
+            loss = self.loss(tokens.to(self.model.device, non_blocking=True), answer_marks)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
             self.optimizer.step()
@@ -261,40 +248,36 @@ class _Learner:
                 break
         return seen, average.item()
 
-    def loss(self, tokens: torch.Tensor, asked: tuple[int, int]) -> torch.Tensor:
-        """Cross-entropy of the next token. What a document asks counts for less than what it
-        answers: most of it is chance."""
-        given, wanted = tokens[:, :-1], tokens[:, 1:]
+    def loss(self, tokens: torch.Tensor, answer_marks: tuple[int, int]) -> torch.Tensor:
+        """Next-token cross-entropy of tokens [row, position]. Prompt tokens have a lower weight
+        than answers, because most of a prompt is random."""
+        inputs, targets = tokens[:, :-1], tokens[:, 1:]
         with torch.autocast(self.model.device.type, torch.bfloat16, enabled=self.cuda):
-            looked_up = self.model.model.embed_tokens(
-                given
-            )  # compiled with the rest, its gradient takes longer to add up in a fixed order
-            logits = self.forward(inputs_embeds=looked_up).logits
+            # outside the compiled model, where its deterministic gradient takes longer
+            embeddings = self.model.model.embed_tokens(inputs)
+            logits = self.forward(inputs_embeds=embeddings).logits
         losses = torch.nn.functional.cross_entropy(
-            logits.flatten(0, 1).float(), wanted.flatten(), reduction="none"
+            logits.flatten(0, 1).float(), targets.flatten(), reduction="none"
         )
-        begun = ((given == asked[0]) | (given == asked[1])).int().cumsum(1)
-        ended = (given == END_ID).int().cumsum(1)
-        weights = torch.where(begun > ended, 1.0, self.settings.prompt_weight) * (wanted != PAD_ID)
+        starts = ((inputs == answer_marks[0]) | (inputs == answer_marks[1])).int().cumsum(1)
+        ends = (inputs == END_ID).int().cumsum(1)
+        weights = torch.where(starts > ends, 1.0, self.settings.prompt_weight) * (targets != PAD_ID)
         return (losses * weights.flatten()).sum() / weights.sum().clamp(min=1)
 
 
-def _token(tokenizer: Tokenizer, mark: str) -> int:
-    found = tokenizer.token_to_id(mark)
-    assert found is not None
-    return found
+def _token_id(tokenizer: Tokenizer, mark: str) -> int:
+    token = tokenizer.token_to_id(mark)
+    assert token is not None
+    return token
 
 
 def _schedule(done: float, warmup: float) -> float:
-    """Up for a short while, flat, then down to nothing over the last half."""
+    """Learning-rate factor: linear warm-up, constant, then linear decay over the last half."""
     return min(done / warmup + 0.01, 1.0, 2 * (1 - done) + 0.01)
 
 
-# the folder
-
-
 def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
-    """An ordinary Hugging Face folder: any tool that loads a Llama loads it."""
+    """Write a regular Hugging Face folder, which any tool that loads a Llama can load."""
     folder.mkdir(parents=True, exist_ok=True)
     model = torch.nn.Module.to(trained.model, "cpu", torch.bfloat16)
     model.generation_config = GenerationConfig(

@@ -1,4 +1,4 @@
-"""Random programs as drafts of problems, for archives and for fixed problems. None is of a held-out
+"""Random programs as drafts of problems, for archives and fixed problems; none from a held-out
 suite."""
 
 from collections.abc import Sequence
@@ -13,19 +13,19 @@ _excluded = cache(excluded_keys)
 
 
 def random_drafts(
-    draw: Random, count: int, tiers: Sequence[int], kinds: Sequence[str]
+    rng: Random, count: int, tiers: Sequence[int], kinds: Sequence[str]
 ) -> list[tuple[str, Draft]]:
-    """So many, the kinds in turn, each of a random tier."""
-    found: list[tuple[str, Draft]] = []
-    while len(found) < count:
-        program = sample_program(draw, draw.choice(tiers))
+    """This many drafts, the kinds in turn, each of a random tier."""
+    drafts: list[tuple[str, Draft]] = []
+    while len(drafts) < count:
+        program = sample_program(rng, rng.choice(tiers))
         if program.key not in _excluded():
-            kind = kinds[len(found) % len(kinds)]
-            found.append((kind, _draft(kind, program)))
-    return found
+            kind = kinds[len(drafts) % len(kinds)]
+            drafts.append((kind, _make_draft(kind, program)))
+    return drafts
 
 
-def _draft(kind: str, program: Program) -> Draft:
+def _make_draft(kind: str, program: Program) -> Draft:
     if kind == "code_f":
         return Draft(program.text, program.inputs, program.hint)
     return Draft(program.text, program.inputs[:1])

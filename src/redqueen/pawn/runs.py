@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from redqueen.pawn.tree import (
     Action,
     Branch,
+    DeadEnd,
     Jump,
     Line,
     Loop,
-    DeadEnd,
     Return,
     Statement,
     Variables,

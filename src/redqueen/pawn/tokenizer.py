@@ -1,8 +1,8 @@
-"""Pawn's tokenizer: byte-level BPE over a small vocabulary. The words of the grammar are whole,
-digits and letters of texts single.
+"""Pawn's tokenizer: byte-level BPE with a small vocabulary. Words of the grammar are single tokens;
+digits and the letters of texts are tokens of their own.
 
-Single digits and letters let a small model calculate and spell; whole words keep its sequences
-short. Any other text is bytes.
+Separate digits and letters let a small model calculate and spell; whole words keep sequences short.
+Any other text becomes bytes.
 """
 
 import re
@@ -15,11 +15,14 @@ from redqueen.pawn.grammar import CHANGES, EXPRESSIONS, NAMES
 PAD, END = "<pad>", ">>end"
 PAD_ID, END_ID = 0, 1
 VOCABULARY = 768
-"""Room for tokens; the grammar's words, all bytes and the marks take a little less."""
+"""Size of the embedding; the grammar's words, all bytes and the marks take a little less."""
 MARKS = tuple(
     f">>{word}" for word in "teacher student program input output message think new answer".split()
 )
-_KEYWORDS = "def return if else for in while break continue and or not True False None range enumerate items code_o code_i code_f both shrink"
+_KEYWORDS = """
+    def return if else for in while break continue and or not True False None range enumerate items
+    code_o code_i code_f both shrink
+"""
 
 
 def train_tokenizer(documents: Iterable[str]) -> Tokenizer:
@@ -44,8 +47,8 @@ def train_tokenizer(documents: Iterable[str]) -> Tokenizer:
 
 
 def _pattern() -> str:
-    """What may become one token: a line break with its indentation, a word of the grammar, an
-    operator with its spaces; else a character."""
+    """What may become one token: a newline with its indentation, a word of the grammar, an operator
+    with its spaces; else one character."""
     words = "|".join(
         sorted((word for word in _words() if len(word) > 1), key=lambda word: (-len(word), word))
     )
