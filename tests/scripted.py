@@ -20,16 +20,26 @@ from redqueen.core.run import Run
 from redqueen.core.step import Tools
 from redqueen.core.world import new_world
 from redqueen.engine.protocol import (
+    Adapter,
+    BaseInfo,
     Completion,
+    LegacyTrainStats,
+    LoraPair,
+    Loss,
     MemberStats,
     OnFinish,
+    OptimizerSettings,
+    Sampler,
     SampleRequest,
     SamplingParams,
+    SlotStats,
+    StepStats,
+    Tokenizer,
     TrainSample,
     TrainSettings,
     TrainStats,
 )
-from redqueen.engine.text_sampler import Receive, TextCompletion, TextRequest
+from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.store import Ledger
 from redqueen.records import Problem, Rollout
@@ -99,8 +109,8 @@ class ScriptedSampler:
     def __init__(self, scripts: Mapping[int, Script]) -> None:
         self.scripts = scripts
 
-    def write(
-        self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+    def sample(
+        self, asks: Sequence[TextRequest], temperature: float, receive: OnText
     ) -> list[TextCompletion]:
         texts = [self.scripts[ask.slot](ask.prompt.text, Random(ask.seed)) for ask in asks]
         found = [
@@ -119,13 +129,47 @@ class CountingEngine:
 
     def __init__(self, slots: int) -> None:
         self.weights = [0.0] * slots
+        self.grads: list[list[float]] = [[] for _ in range(slots)]
 
-    def generate(
-        self, rows: Sequence[SampleRequest], sampling: SamplingParams, ended: OnFinish
+    def sample(
+        self,
+        requests: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish = lambda finished: None,
     ) -> list[Completion]:
         raise AssertionError("scripted members do not come here")
 
-    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
+    def generate(
+        self, rows: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
+    ) -> list[Completion]:
+        raise AssertionError("scripted members do not come here")
+
+    def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
+        """The gradient of a sample is its advantage times the sum of its tokens."""
+        by_slot: dict[int, list[TrainSample]] = {}
+        for sample in samples:
+            if sample.has_gradient:
+                by_slot.setdefault(sample.slot, []).append(sample)
+        for slot, own in by_slot.items():
+            for sample in own:
+                assert isinstance(sample.advantage, float)
+                self.grads[slot].append(sample.advantage * sum(sample.completion))
+        stats = {
+            slot: SlotStats(
+                len(own), sum(len(one.completion) for one in own), 0.0, 0.5, 0.0, 0.0, 0.0, 0.0
+            )
+            for slot, own in by_slot.items()
+        }
+        return TrainStats(stats, 0, 0.0, 0.0, 0.0, 0.0)
+
+    def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
+        for slot, settings in slots.items():
+            for grad in self.grads[slot]:
+                self.weights[slot] += settings.learning_rate * grad
+        self.grads = [[] for _ in self.weights]
+        return StepStats(dict.fromkeys(slots, 1.0), frozenset())
+
+    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
         useful = [row for row in rows if row.advantage]
         for row in useful:
             assert isinstance(row.advantage, float)
@@ -150,16 +194,47 @@ class CountingEngine:
             )
             for slot, mine in counts.items()
         }
-        return TrainStats(members, frozenset(), len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0)
+        return LegacyTrainStats(
+            members, frozenset(), len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0
+        )
 
-    def read(self, slot: int) -> Any:
+    def newborn(self, slot: int, seed: int) -> None:
+        self.new(slot, seed)
+
+    @property
+    def slots(self) -> int:
+        return len(self.weights)
+
+    @property
+    def parameters_each(self) -> int:
+        return 1
+
+    @property
+    def base(self) -> BaseInfo:
+        return BaseInfo("none", "", 0, "float32", "cpu", "no hardware", "compact", False, 1 << 30)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        raise AssertionError("scripted members do not come here")
+
+    def bare(self) -> Sampler:
+        raise AssertionError("scripted members do not come here")
+
+    def close(self) -> None:
+        pass
+
+    def new(self, slot: int, seed: int) -> None:
+        self.weights[slot] = 0.0
+
+    def read(self, slot: int) -> Adapter:
         import torch
 
-        return {"q": (torch.ones(4, 2), torch.full((2, 4), self.weights[slot]))}
+        pair = LoraPair(torch.ones(4, 2), torch.full((2, 4), self.weights[slot]))
+        return Adapter({"q": pair}, 2, 2)
 
-    def write(self, slot: int, weights: Any, *, reset_optimizer: bool) -> None:
-        first, second = weights["q"]
-        self.weights[slot] = float((first @ second).mean()) / 2
+    def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
+        a, b = adapter.projections["q"]
+        self.weights[slot] = float((a @ b).mean()) / 2
 
     def distances(self, first: int, count: int) -> list[list[float]]:
         mine = self.weights[first : first + count]

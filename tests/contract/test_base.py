@@ -10,14 +10,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from redqueen.config.engine import LoraConfig
 from redqueen.engine.protocol import SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
 from redqueen.evaluate.targets import load_target
 from redqueen.models.base import FAMILIES, PAWN, Base, load_base
 from redqueen.models.fingerprint import of_file
-from redqueen.models.peft_io import save_adapter, weights_under
+from redqueen.models.peft_io import base_of, save_adapter
 from redqueen.tasks.prompts import Prompt
 
 PROMPT = Prompt(">>student code_o\n>>program\ndef f(n):\n    return n + 3\n>>input\n4\n>>answer\n")
@@ -286,8 +286,10 @@ def test_a_file_of_packed_weights_is_known_by_its_bytes(tmp_path: Path) -> None:
 def test_an_adapter_knows_the_base_it_was_made_on(
     tmp_path: Path, other_pawn: Path, pawn: Base
 ) -> None:
-    save_adapter(Population(pawn, 1, 4, 8.0), 0, tmp_path / "adapter")
-    assert weights_under(tmp_path / "adapter") == pawn.fingerprint
+    engine = TorchEngine(load_base("pawn", device="cpu"), 1, lora=LoraConfig(rank=4, alpha=8))
+    folder = tmp_path / "adapter"
+    save_adapter(engine.read(0), folder, base="pawn", fingerprint=pawn.fingerprint)
+    assert base_of(folder) == ("pawn", pawn.fingerprint)
     load_target(str(tmp_path / "adapter"), "pawn", "cpu", "bfloat16")
     with pytest.raises(ConfigError, match="other weights than when the members were made"):
         load_target(str(tmp_path / "adapter"), str(other_pawn), "cpu", "auto")

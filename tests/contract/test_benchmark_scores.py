@@ -2,6 +2,7 @@
 a second call takes up."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A member as it is born: it says what its base says."""
     folder = tmp_path_factory.mktemp("adapters") / "newborn"
-    save_adapter(Population(load_base("pawn", device="cpu"), 1, 4, 8.0), 0, folder)
+    base = load_base("pawn", device="cpu")
+    adapter = Population(base, 1, 4, 8.0).read(0)
+    save_adapter(adapter, folder, base="pawn", fingerprint=base.fingerprint)
     return folder
 
 
@@ -123,8 +126,7 @@ def test_an_adapter_is_asked_what_pawn_is_asked(
 
 def test_an_adapter_whose_base_is_gone_says_how_to_name_it(adapter: Path, tmp_path: Path) -> None:
     config = json.loads((adapter / "adapter_config.json").read_text())
-    lost = tmp_path / "lost"
-    lost.mkdir()
+    lost = Path(shutil.copytree(adapter, tmp_path / "lost"))
     (lost / "adapter_config.json").write_text(
         json.dumps({**config, "base_model_name_or_path": "./nowhere"})
     )

@@ -25,11 +25,12 @@ from redqueen.engine.protocol import (
 from redqueen.engine.torch.decode_batch import DecodeBatch, DecodeBatchPool
 from redqueen.engine.torch.decode_loop import DecodeLoop
 from redqueen.engine.torch.engine import TorchEngine
-from redqueen.engine.torch.learner import _batches
-from redqueen.engine.torch.population import Adapter, Routing
+from redqueen.engine.torch.learner import split
 from redqueen.engine.torch.prefill_queue import PromptGroup
 from redqueen.engine.torch.scheduler import Scheduler
+from redqueen.engine.torch.routing import Routing
 from redqueen.errors import ConfigError, DataError
+from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import Base, load_base
 from redqueen.models.peft_io import load_adapter, save_adapter
 
@@ -96,16 +97,16 @@ def tiny_engine(
 
 def disturbed(adapter: Adapter, seed: int) -> Adapter:
     generator = torch.Generator().manual_seed(100 + seed)
-    return {
-        name: (a, torch.randn(b.shape, generator=generator) * 0.1)
-        for name, (a, b) in adapter.items()
+    projections = {
+        name: LoraPair(a, torch.randn(b.shape, generator=generator) * 0.1)
+        for name, (a, b) in adapter.projections.items()
     }
+    return replace(adapter, projections=projections)
 
 
 def peft_model(engine: TorchEngine, family: str, slot: int, folder: Path) -> Any:
     """The same base with one member alone, loaded by PEFT from what we wrote."""
-    assert engine.population is not None
-    save_adapter(engine.population, slot, folder)
+    save_adapter(engine.read(slot), folder, base="tiny", fingerprint="")
     return peft.PeftModel.from_pretrained(tiny_model(family), folder, is_trainable=True)
 
 
@@ -140,8 +141,8 @@ def test_logits_and_gradients_of_every_slot_are_those_of_peft_alone(
     rows = train_rows(draw, [0, 1, 2])
     caught: dict[str, Tensor] = {}
     take = engine.optimizer.step
-    engine.optimizer.step = lambda learning, settings: (  # type: ignore[method-assign]
-        caught.update(grads=engine.population.grads.clone()) or take(learning, settings)  # type: ignore[union-attr]
+    engine.optimizer.step = lambda settings: (  # type: ignore[method-assign]
+        caught.update(grads=engine.population.grads.clone()) or take(settings)  # type: ignore[union-attr]
     )
     oracles = {slot: peft_model(engine, family, slot, tmp_path / str(slot)) for slot in range(3)}
     ids = torch.tensor([draw.choices(range(3, VOCABULARY), k=9) for _ in range(6)])
@@ -452,13 +453,13 @@ def test_a_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
         for slot in range(8)
         for _ in range(draw.randint(1, 6))
     ]
-    batches = list(_batches(rows, 150, True, torch.device("cpu")))
+    batches = list(split(rows, 150, True, torch.device("cpu")))
     assert all(
         batch.ids.numel() <= 150 + 7 * len(batch.ids) for batch in batches
     )  # rounded up to multiples of eight
     assert sum(len(batch.targets) for batch in batches) == sum(len(row.completion) for row in rows)
-    assert any(1 < len(set(batch.slots)) < 8 for batch in batches)
-    assert [len(batch.ids) for batch in _batches(rows, 10, True, torch.device("cpu"))] == [1] * len(
+    assert any(1 < len(set(batch.row_slots)) < 8 for batch in batches)
+    assert [len(batch.ids) for batch in split(rows, 10, True, torch.device("cpu"))] == [1] * len(
         rows
     )
 
@@ -509,7 +510,7 @@ def test_a_member_whose_gradient_was_no_number_learns_no_more_in_later_steps_of_
     before = engine.state()
     stats = engine.train(broken, TrainSettings(learning_rate=1e-3, optimizer_steps=2))
     after = engine.state()
-    assert stats.broken == {1} and after["steps"][0] == 2
+    assert stats.broken == {1} and after["step"][0] == 2
     assert all(torch.equal(before[name][1], after[name][1]) for name in before)
 
 
@@ -617,7 +618,7 @@ def test_several_optimizer_steps_use_every_row_once(tokenizer: Any) -> None:
     rows = train_rows(Random(12), [0, 1])
     stats = engine.train(rows, TrainSettings(optimizer_steps=3))
     assert sum(member.rows for member in stats.members.values()) == len(rows)
-    assert engine.state()["steps"].flatten().tolist() == [3, 3, 0]
+    assert engine.state()["step"].flatten().tolist() == [3, 3, 0]
 
 
 @pytest.mark.slow
@@ -654,15 +655,15 @@ def test_an_adapter_comes_back_from_its_folder_and_fits_another_alpha(
     tokenizer: Any, tmp_path: Path
 ) -> None:
     engine, other = tiny_engine(tokenizer), tiny_engine(tokenizer, alpha=2)
-    assert engine.population is not None and other.population is not None
-    save_adapter(engine.population, 1, tmp_path)
-    back = load_adapter(engine.population, tmp_path)
+    save_adapter(engine.read(1), tmp_path, base="tiny", fingerprint="")
+    back, there = load_adapter(tmp_path), engine.read(1)
+    assert (back.rank, back.alpha) == (there.rank, there.alpha)
     assert all(
         torch.equal(a, b)
-        for name in back
-        for a, b in zip(back[name], engine.read(1)[name], strict=True)
+        for name, pair in there.projections.items()
+        for a, b in zip(back.projections[name], pair, strict=True)
     )
-    other.write(2, load_adapter(other.population, tmp_path), reset_optimizer=True)
+    other.write(2, back, reset_optimizer=True)
     rows = [TrainSample(1, (5, 6, 7), (8, 9), 1.0)]
     assert probabilities(engine, rows)[0] == pytest.approx(
         probabilities(other, [replace(rows[0], slot=2)])[0], abs=1e-4
@@ -671,11 +672,10 @@ def test_an_adapter_comes_back_from_its_folder_and_fits_another_alpha(
 
 def test_bad_adapters_slots_states_and_targets_get_messages(tokenizer: Any, tmp_path: Path) -> None:
     engine = tiny_engine(tokenizer)
-    assert engine.population is not None
     with pytest.raises(DataError, match="not a readable PEFT adapter"):
-        load_adapter(engine.population, tmp_path)
+        load_adapter(tmp_path)
     with pytest.raises(ConfigError, match="differs in"):
-        engine.write(0, {}, reset_optimizer=True)
+        engine.write(0, Adapter({}, 4, 8), reset_optimizer=True)
     with pytest.raises(ConfigError, match="no slot 3"):
         engine.generate([SampleRequest((1, 2), 3, 3)], SamplingParams())
     with pytest.raises(ConfigError, match="another base, rank or number of slots"):

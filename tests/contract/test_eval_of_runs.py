@@ -60,13 +60,13 @@ def folder(played: Path, tmp_path: Path) -> Path:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
     """Which slots each call of the engine asks, where it asks anybody."""
     found: list[set[int]] = []
-    whole = TorchEngine.generate
+    whole = TorchEngine.sample
 
     def counted(self: TorchEngine, rows: Any, *others: Any, **more: Any) -> Any:
         found.extend([{row.slot for row in rows}] if rows else [])
         return whole(self, rows, *others, **more)
 
-    monkeypatch.setattr(TorchEngine, "generate", counted)
+    monkeypatch.setattr(TorchEngine, "sample", counted)
     return found
 
 
@@ -180,15 +180,15 @@ def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> Non
         about = dict(connection.execute("SELECT name, value FROM run").fetchall())
     member = choose(saved_members(checkpoint, 0), chosen.candidates[1].name)
     _, (expected,) = load_adapters(about, checkpoint, [member])
-    found = target.engine.read(1)
+    found = target.engine.read(1).projections
     assert all(
         torch.equal(one, other)
-        for name in expected
-        for one, other in zip(found[name], expected[name], strict=True)
+        for name, pair in expected.projections.items()
+        for one, other in zip(found[name], pair, strict=True)
     )
-    assert any(second.abs().sum() > 0 for _, second in found.values())
+    assert any(pair.b.abs().sum() > 0 for pair in found.values())
     assert all(
-        second.abs().sum() == 0 for _, second in target.engine.read(2).values()
+        pair.b.abs().sum() == 0 for pair in target.engine.read(2).projections.values()
     )  # the base adds nothing
 
 

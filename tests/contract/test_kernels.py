@@ -10,7 +10,8 @@ from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCau
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.population import Population, Routing
+from redqueen.engine.torch.population import Population
+from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import Base, load_base
 
 pytestmark = pytest.mark.gpu

@@ -10,8 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from redqueen.engine.torch.population import Adapter
 from redqueen.errors import ConfigError
+from redqueen.models.adapter import Adapter, LoraPair
+from redqueen.stages.evolve import plan
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.cross.dare import Dare
@@ -32,7 +33,6 @@ from redqueen.stages.evolve.mutate.rank_perturb import RankPerturb
 from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
 from redqueen.stages.evolve.operator import OperatorSettings
 from redqueen.stages.evolve.operator_rng import Draws
-from redqueen.stages.evolve.plan import breed
 
 RANK = 4
 SHAPES = {"q": (24, 24), "k": (24, 8), "v": (24, 8), "up": (24, 40), "down": (40, 24)}
@@ -67,45 +67,58 @@ ITSELF: list[OperatorSettings] = [
 """Settings at which a parent crossed with itself is itself."""
 
 
+Projections = dict[str, LoraPair]
+
+
+def breed(
+    parents: Sequence[Projections],
+    settings: OperatorSettings,
+    seed: int,
+    device: str | None = None,
+) -> Projections:
+    """Whatever the scale is: it is one constant for all members."""
+    adapters = [Adapter(one, next(iter(one.values())).a.shape[1], 16.0) for one in parents]
+    return dict(plan.breed(adapters, settings, seed, device).projections)
+
+
 def member(
     seed: int,
     *,
     trained: bool = True,
     rank: int = RANK,
     shapes: dict[str, tuple[int, int]] = SHAPES,
-) -> Adapter:
+) -> Projections:
     draw = torch.Generator().manual_seed(seed)
-    found: Adapter = {}
+    found: Projections = {}
     for layer in range(3):
         for name, (inside, outside) in shapes.items():
             a = (torch.rand(inside, rank, generator=draw) * 2 - 1) / math.sqrt(inside)
-            found[f"{layer}.{name}"] = (
-                a,
-                torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0),
-            )
+            b = torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0)
+            found[f"{layer}.{name}"] = LoraPair(a, b)
     return found
 
 
-def deltas(adapter: Adapter) -> dict[str, Tensor]:
+def deltas(adapter: Projections) -> dict[str, Tensor]:
     return {name: a.double() @ b.double() for name, (a, b) in adapter.items()}
 
 
-def off(one: Adapter, other: Adapter) -> float:
+def off(one: Projections, other: Projections) -> float:
     """The largest difference between two members' Deltas, beside the largest entry."""
     found, wanted = deltas(one), deltas(other)
     largest = max(float(delta.abs().max()) for delta in wanted.values()) or 1.0
     return max(float((found[name] - wanted[name]).abs().max()) for name in wanted) / largest
 
 
-def same(one: Adapter, other: Adapter) -> bool:
+def same(one: Projections, other: Projections) -> bool:
     return all(
         torch.equal(one[name][which], other[name][which]) for name in other for which in (0, 1)
     )
 
 
-def copied(adapters: Sequence[Adapter]) -> list[Adapter]:
+def copied(adapters: Sequence[Projections]) -> list[Projections]:
     return [
-        {name: (a.clone(), b.clone()) for name, (a, b) in adapter.items()} for adapter in adapters
+        {name: LoraPair(a.clone(), b.clone()) for name, (a, b) in adapter.items()}
+        for adapter in adapters
     ]
 
 
@@ -245,11 +258,13 @@ def awkward() -> dict[str, tuple[Tensor, Tensor]]:
 def test_awkward_factors_give_finite_children_with_no_dead_component(case: str, name: str) -> None:
     a, b = awkward()[case]
     other = torch.Generator().manual_seed(3)
-    beside = torch.randn(24, RANK, generator=other), torch.randn(RANK, 16, generator=other)
+    beside = LoraPair(
+        torch.randn(24, RANK, generator=other), torch.randn(RANK, 16, generator=other)
+    )
     for parents in (
-        [{"x": (a, b)}, {"x": (a, b)}],
-        [{"x": (a, b)}, {"x": beside}],
-        [{"x": beside}, {"x": (a, b)}],
+        [{"x": LoraPair(a, b)}, {"x": LoraPair(a, b)}],
+        [{"x": LoraPair(a, b)}, {"x": beside}],
+        [{"x": beside}, {"x": LoraPair(a, b)}],
     ):
         child = breed(parents, OPERATORS[name].settings(), 7)["x"]  # type: ignore[call-arg]
         assert torch.isfinite(child[0]).all() and torch.isfinite(child[1]).all()
@@ -265,7 +280,7 @@ def test_awkward_factors_give_finite_children_with_no_dead_component(case: str, 
 def test_awkward_factors_keep_their_product_where_nothing_is_to_change(
     case: str, settings: OperatorSettings
 ) -> None:
-    parent = {"x": awkward()[case]}
+    parent = {"x": LoraPair(*awkward()[case])}
     assert off(breed([parent, parent], settings, 7), parent) < 1e-5
 
 
@@ -409,21 +424,21 @@ def test_a_subspace_child_has_the_first_parents_leading_triples_and_the_seconds_
 def test_an_arc_between_two_members_keeps_their_length() -> None:
     a = torch.eye(8, 2)
     one, other = (
-        {"x": (a, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))},
-        {"x": (a, torch.tensor([[0, 0, 0], [0, 1.0, 0]]))},
+        {"x": LoraPair(a, torch.tensor([[1.0, 0, 0], [0, 0, 0]]))},
+        {"x": LoraPair(a, torch.tensor([[0, 0, 0], [0, 1.0, 0]]))},
     )
     child = breed([one, other], Slerp(), 0)
     torch.testing.assert_close(
         deltas(child)["x"][:2, :2], torch.eye(2).double() * math.sqrt(0.5), atol=1e-6, rtol=1e-5
     )
-    opposite = {"x": (a, -one["x"][1])}
+    opposite = {"x": LoraPair(a, -one["x"][1])}
     assert not deltas(breed([one, opposite], Slerp(), 0))["x"].abs().gt(1e-6).any()
 
 
 def test_votes_follow_the_heavier_sign_and_small_entries_are_trimmed() -> None:
     a = torch.eye(6, 3)
-    one = {"x": (a, torch.tensor([[3.0, 1, 0.1], [0, 0, 0], [0, 0, 0]]))}
-    other = {"x": (a, torch.tensor([[-1.0, 3, 0.1], [0, 0, 0], [0, 0, 0]]))}
+    one = {"x": LoraPair(a, torch.tensor([[3.0, 1, 0.1], [0, 0, 0], [0, 0, 0]]))}
+    other = {"x": LoraPair(a, torch.tensor([[-1.0, 3, 0.1], [0, 0, 0], [0, 0, 0]]))}
     voted = deltas(breed([one, other], Ties(density=1), 0))["x"][0]
     torch.testing.assert_close(voted, torch.tensor([3.0, 2.0, 0.1]).double(), atol=1e-5, rtol=1e-5)
     trimmed = deltas(breed([PARENTS[0], PARENTS[0]], Ties(density=0.1), 0))["0.up"]

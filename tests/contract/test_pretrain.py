@@ -123,4 +123,4 @@ def test_transformers_loads_the_folder(
     assert record["tokens"] == trained[0].tokens
     base = load_base(str(tmp_path), device="cpu")
     assert (base.name, base.prompt_format) == ("pawn", "compact")
-    assert base.encode(Prompt(">>new\n>>end")) == tokenizer(">>new\n>>end")["input_ids"]
+    assert base.encode(Prompt(">>new\n>>end")) == tuple(tokenizer(">>new\n>>end")["input_ids"])

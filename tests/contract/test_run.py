@@ -16,8 +16,8 @@ import pytest
 from redqueen.cli.report import report
 from redqueen.core.run import Degenerate, Run, run_folder
 from redqueen.core.world import new_world
-from redqueen.engine.protocol import TrainSample, TrainSettings, TrainStats
-from redqueen.engine.text_sampler import Receive, TextCompletion, TextRequest
+from redqueen.engine.protocol import LegacyTrainStats, TrainSample, TrainSettings
+from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
 from tests.scripted import (
@@ -293,11 +293,11 @@ def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: P
     asked: list[TextRequest] = []
 
     class Listening(ScriptedSampler):
-        def write(
-            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        def sample(
+            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
         ) -> list[TextCompletion]:
             asked.extend(asks)
-            return super().write(asks, temperature, receive)
+            return super().sample(asks, temperature, receive)
 
     perturb = [
         "evolve.perturb.temperature_factor=1.25",
@@ -387,12 +387,12 @@ def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_
     tmp_path: Path,
 ) -> None:
     class Broken(ScriptedSampler):
-        def write(
-            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        def sample(
+            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
         ) -> list[TextCompletion]:
             return [
                 replace(one, rollout=replace(one.rollout, logprobs=(math.nan,)))
-                for one in super().write(asks, temperature, receive)
+                for one in super().sample(asks, temperature, receive)
             ]
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
@@ -411,7 +411,7 @@ def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_
 
 def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
     class Broken(CountingEngine):
-        def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
+        def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
             stats = super().train(rows, settings)
             return replace(
                 stats,
@@ -578,11 +578,11 @@ def test_a_ledger_can_be_read_by_plain_sqlite(tmp_path: Path) -> None:
 
 def test_texts_come_in_any_order_and_make_no_difference(tmp_path: Path) -> None:
     class Shuffled(ScriptedSampler):
-        def write(
-            self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+        def sample(
+            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
         ) -> list[TextCompletion]:
             waiting: list[tuple[int, TextCompletion]] = []
-            found = super().write(asks, temperature, waiting.extend)
+            found = super().sample(asks, temperature, waiting.extend)
             Random(len(asks)).shuffle(waiting)
             while waiting:
                 receive([waiting.pop() for _ in range(min(len(waiting), 7))])

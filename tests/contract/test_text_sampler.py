@@ -21,14 +21,15 @@ def written(
 ) -> tuple[list[TextCompletion], dict[int, TextCompletion]]:
     from redqueen.engine.torch.engine import TorchEngine
 
-    sampler, received = EngineTextSampler(TorchEngine(pawn), pawn), dict[int, TextCompletion]()
+    engine, received = TorchEngine(pawn), dict[int, TextCompletion]()
+    sampler = EngineTextSampler(engine, engine.tokenizer, engine.base.context)
 
     def receive(some: object) -> None:
         for number, one in some:  # type: ignore[attr-defined]
             assert number not in received
             received[number] = one
 
-    found = sampler.write(asks, 1.0, receive)
+    found = sampler.sample(asks, 1.0, receive)
     return found, received
 
 

@@ -3,6 +3,7 @@ problems that can be read back."""
 
 import contextlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from redqueen.errors import ConfigError
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.members import soup
 from redqueen.ledger.store import Ledger, reader
+from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
 from redqueen.report.export.problems import difficulty_rating, problems
 from redqueen.report.run_view import sides
@@ -35,10 +37,11 @@ def engine() -> TorchEngine:
     assert engine.population is not None
     generator = torch.Generator().manual_seed(0)
     for slot in range(4):
-        adapter = {
-            name: (a, torch.randn(b.shape, generator=generator) * 0.02)
-            for name, (a, b) in engine.read(slot).items()
+        projections = {
+            name: LoraPair(a, torch.randn(b.shape, generator=generator) * 0.02)
+            for name, (a, b) in engine.read(slot).projections.items()
         }
+        adapter = replace(engine.read(slot), projections=projections)
         engine.write(slot, adapter, reset_optimizer=True)
     return engine
 
@@ -87,7 +90,7 @@ def export(*arguments: object) -> str:
 
 def delta(engine: TorchEngine, slot: int, name: str) -> torch.Tensor:
     assert engine.population is not None
-    first, second = engine.read(slot)[name]
+    first, second = engine.read(slot).projections[name]
     return engine.population.scale * (first @ second).T
 
 
@@ -139,8 +142,9 @@ def test_the_soup_is_the_nearest_adapter_to_the_mean(
 
 def test_the_soup_of_one_member_is_that_member(engine: TorchEngine) -> None:
     (mixed, single) = soup([engine.read(1)] * 3), engine.read(1)
-    for name, (a, b) in mixed.items():
-        assert torch.allclose(a @ b, single[name][0] @ single[name][1], atol=1e-6)
+    for name, (a, b) in mixed.projections.items():
+        alone = single.projections[name]
+        assert torch.allclose(a @ b, alone.a @ alone.b, atol=1e-6)
 
 
 def test_an_unknown_member_and_a_full_folder_are_refused(run: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from redqueen.config.stages import ChildConfig, EvolveConfig, RatingConfig
-from redqueen.engine.torch.population import Adapter
+from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.records import Rating
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.plan import apply, plan
@@ -22,14 +22,16 @@ RANK = 4
 def member(seed: int, near: Adapter | None = None) -> Adapter:
     """Random weights, or some that are a little off from given ones."""
     draw = torch.Generator().manual_seed(seed)
-    found: Adapter = {}
+    found = {}
     for name, (inside, outside) in PROJECTIONS.items():
         a, b = (
             torch.randn(inside, RANK, generator=draw) / inside**0.5,
             torch.randn(RANK, outside, generator=draw) / RANK**0.5,
         )
-        found[name] = (a, b) if near is None else (near[name][0] + 0.7 * a, near[name][1] + 0.7 * b)
-    return found
+        if near is not None:
+            a, b = near.projections[name].a + 0.7 * a, near.projections[name].b + 0.7 * b
+        found[name] = LoraPair(a, b)
+    return Adapter(found, RANK, RANK)
 
 
 TARGET = member(0)
@@ -38,11 +40,12 @@ TARGET = member(0)
 def fitness(adapter: Adapter) -> float:
     """Minus the squared distance of Delta to a hidden one, beside that one's own square. Inherited,
     as far as Delta is."""
+    target = TARGET.projections
     off = sum(
-        float((a @ b - TARGET[name][0] @ TARGET[name][1]).square().sum())
-        for name, (a, b) in adapter.items()
+        float((a @ b - target[name].a @ target[name].b).square().sum())
+        for name, (a, b) in adapter.projections.items()
     )
-    return -off / sum(float((a @ b).square().sum()) for a, b in TARGET.values())
+    return -off / sum(float((a @ b).square().sum()) for a, b in target.values())
 
 
 def evolved(
@@ -101,8 +104,8 @@ def test_copies_of_equals_change_nothing() -> None:
             world[replacement.dead] = apply(world, replacement)
     for adapter in world.values():
         assert all(
-            torch.equal(adapter[name][which], factor)
-            for name, pair in member(1).items()
+            torch.equal(adapter.projections[name][which], factor)
+            for name, pair in member(1).projections.items()
             for which, factor in enumerate(pair)
         )
 

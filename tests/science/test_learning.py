@@ -63,6 +63,6 @@ def test_members_learn_to_write_what_earns_and_one_that_always_earns_the_same_st
     after = engine.read(content)
     assert all(
         (one == other).all()
-        for name in before
-        for one, other in zip(before[name], after[name], strict=True)
+        for name, pair in before.projections.items()
+        for one, other in zip(pair, after.projections[name], strict=True)
     )

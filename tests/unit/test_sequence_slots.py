@@ -5,7 +5,8 @@ from collections import Counter
 
 import torch
 
-from redqueen.engine.torch.population import Population, Routing
+from redqueen.engine.torch.population import Population
+from redqueen.engine.torch.routing import Routing
 from redqueen.engine.torch.slot_blocks import (
     allocate_blocks,
     block_size,

@@ -100,7 +100,7 @@ def setting_of(suite: Suite, target: "Target", options: BenchmarkOptions) -> Set
         if options.samples == 1
         else 0.8
     )
-    style = options.style or style_of(target.base)
+    style = options.style or style_of(target.engine.base)
     max_tokens = options.max_tokens or suite.max_tokens
     dtype = str(target.base.dtype).removeprefix("torch.")
     return Setting(

@@ -335,13 +335,13 @@ def _propose(
     from redqueen.engine.text_sampler import EngineTextSampler
     from redqueen.evaluate.proposals import propose_problems
 
-    started = time.monotonic()
+    engine, started = target.engine, time.monotonic()
     each = _PROPOSALS_EACH if options.limit is None else max(1, options.limit // 3)
     with progress() as bar:
         done = partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each))
         found = propose_problems(
             load_suite("heldout"),
-            EngineTextSampler(target.engine, target.base),
+            EngineTextSampler(engine, engine.tokenizer, engine.base.context),
             prompt_format,
             sandbox,
             each,

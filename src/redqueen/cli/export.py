@@ -1,7 +1,6 @@
 """`redqueen export`: members, their average, or the curriculum of a run, for other tools to use."""
 
 import contextlib
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,22 +142,23 @@ def _members(side: Side, out: Path, wanted: Wanted) -> None:
     )
     if not chosen:
         raise ConfigError(unknown("role with members", "student", {one.role for one in living}))
-    population, adapters = load_adapters(side.about, checkpoint, chosen, wanted.base)
+    base, adapters = load_adapters(side.about, checkpoint, chosen, wanted.base)
     adapter = soup(adapters) if wanted.soup else adapters[0]
     name = "soup" if wanted.soup else chosen[0].member
     if wanted.merged:
-        from redqueen.models.merge import merge, save_model
+        from redqueen.models.merge import merge_adapter, save_model
 
-        save_model(merge(population, adapter), out)
+        merge_adapter(base, adapter)
+        save_model(base, out)
     else:
         from redqueen.models.peft_io import save_adapter
 
-        population.write(0, adapter)
-        save_adapter(population, 0, out)
-        _name_base(out / "adapter_config.json", side.about.get("base", ""))
+        # by its name: where its files are on this machine is nobody else's matter
+        name_of_base = side.about.get("base", "")
+        save_adapter(adapter, out, base=name_of_base, fingerprint=base.fingerprint)
     about = {
         **_about(side),
-        "rank": population.rank,
+        "rank": adapter.rank,
         "step": checkpoint.step,
         "scores": [] if wanted.soup else _scores(side, name, checkpoint.step),
     }
@@ -168,14 +168,6 @@ def _members(side: Side, out: Path, wanted: Wanted) -> None:
     )
     Console(highlight=False).print(
         f"{name} after step {checkpoint.step}: {out}", soft_wrap=True, markup=False
-    )
-
-
-def _name_base(path: Path, base: str) -> None:
-    """By its name: where its files are on this machine is nobody else's matter."""
-    config = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(
-        json.dumps({**config, "base_model_name_or_path": base}, indent=2) + "\n", encoding="utf-8"
     )
 
 

@@ -49,13 +49,12 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
     """Students, and the base, by world."""
     from redqueen.benchmarks.maths.judge import MathsJudge
     from redqueen.benchmarks.suite import Judges
-    from redqueen.engine.torch.engine import TorchEngine
     from redqueen.evaluate.members import Asked, answer, eval_rows, exam_of
     from redqueen.evaluate.targets import style_of
 
     sampler = run.tools.sampler
-    assert isinstance(sampler, EngineTextSampler) and isinstance(run.engine, TorchEngine)
-    exam, style = exam_of(run.config.evaluate, run.tools.prompt_format), style_of(sampler.base)
+    assert isinstance(sampler, EngineTextSampler)
+    exam, style = exam_of(run.config.evaluate, run.tools.prompt_format), style_of(run.engine.base)
     asked: list[Asked] = [
         (world.number, one.id, world.slot(one))
         for world in run.worlds
@@ -75,7 +74,7 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
     with MathsJudge() as maths:
         judges = Judges(run.tools.sandbox, maths)
         if with_base:
-            bare = EngineTextSampler(TorchEngine(sampler.base, 0, run.config.engine), sampler.base)
+            bare = EngineTextSampler(run.engine.bare(), sampler.tokenizer, sampler.context)
             (right,) = answer(bare, exam, style, [0], judges)
             for verdicts in found.values():
                 verdicts["base"] = right

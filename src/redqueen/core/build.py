@@ -194,7 +194,7 @@ class Parts:
     def tools(self, config: Config) -> Tools:
         prompt_format = config.tasks.load_prompt_format(self.base.prompt_format)
         tools = Tools(
-            EngineTextSampler(self.engine, self.base),
+            EngineTextSampler(self.engine, self.engine.tokenizer, self.engine.base.context),
             self.engine,
             self.sandbox,
             self.kinds,

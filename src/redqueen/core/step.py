@@ -308,7 +308,7 @@ def _written(
         tools.tell(stage, count, len(asks))
 
     tools.tell(stage, 0, len(asks))
-    written = tools.sampler.write(asks, temperature, receive)
+    written = tools.sampler.sample(asks, temperature, receive)
     return written, results.results()
 
 

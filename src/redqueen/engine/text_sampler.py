@@ -1,27 +1,19 @@
-"""Scribes: prompts go in as text, what members write comes out as text, with the tokens that
-training needs.
+"""Sampling as text: prompts in, texts out, with the tokens that training needs.
 
-This is the loop's only way to a model. A scripted sampler stands in for one in tests of the method
-itself.
+This is how the method reaches a model. Tests of the method put a scripted sampler in its place.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
+from redqueen.engine.protocol import Completion, Sampler, SampleRequest, SamplingParams, Tokenizer
 from redqueen.records import Rollout
 from redqueen.tasks.prompts import Prompt
-
-if TYPE_CHECKING:
-    from redqueen.engine.torch.engine import TorchEngine
-    from redqueen.models.base import Base
 
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
-    """A member is asked to go on with a prompt."""
-
     slot: int
     prompt: Prompt
     max_tokens: int
@@ -36,72 +28,66 @@ class TextCompletion:
     rollout: Rollout
 
 
-Receive = Callable[[Sequence[tuple[int, TextCompletion]]], None]
-"""Given texts as they are ended, with the numbers of their asks."""
+OnText = Callable[[Sequence[tuple[int, TextCompletion]]], None]
+"""Receives texts as they finish, each with its request's position in the call."""
 
 
 class TextSampler(Protocol):
-    def write(
-        self, asks: Sequence[TextRequest], temperature: float, receive: Receive
+    def sample(
+        self, requests: Sequence[TextRequest], temperature: float, on_text: OnText
     ) -> list[TextCompletion]:
-        """One text for each ask, in order; `receive` gets each once, as soon as it is there."""
+        """One text per request, in order. `on_text` gets each of them once, earlier."""
         ...
 
 
 class EngineTextSampler:
-    """The members of an engine on a base."""
+    """The members of an engine, or its bare base."""
 
-    def __init__(self, engine: "TorchEngine", base: "Base") -> None:
-        self.engine, self.base = engine, base
-        self.context: int = getattr(base.model.config, "max_position_embeddings", None) or 1 << 30
+    def __init__(self, sampler: Sampler, tokenizer: Tokenizer, context: int) -> None:
+        self.sampler, self.tokenizer, self.context = sampler, tokenizer, context
 
-    def write(
-        self, asks: Sequence[TextRequest], temperature: float, receive: Receive = lambda some: None
+    def sample(
+        self,
+        requests: Sequence[TextRequest],
+        temperature: float,
+        on_text: OnText = lambda finished: None,
     ) -> list[TextCompletion]:
-        found: list[TextCompletion | None] = [None] * len(asks)
-        encoded = {
-            prompt: tuple(self.base.encode(prompt))
-            for prompt in dict.fromkeys(ask.prompt for ask in asks)
-        }  # many ask the same
-        prompts = [encoded[ask.prompt] for ask in asks]
+        texts: dict[int, TextCompletion] = {}
+        distinct = dict.fromkeys(request.prompt for request in requests)  # encoded once each
+        encoded = {prompt: self.tokenizer.encode(prompt) for prompt in distinct}
+        prompts = [encoded[request.prompt] for request in requests]
         fitting = [number for number, prompt in enumerate(prompts) if len(prompt) < self.context]
-        for number in set(range(len(asks))) - set(
-            fitting
-        ):  # no room for a single token: an empty text, which nobody can read
-            found[number] = TextCompletion("", Rollout(prompts[number], (), (), "length"))
-            receive([(number, found[number])])  # type: ignore[list-item]
-        rows = [
-            SampleRequest(
-                prompts[number],
-                min(ask.max_tokens, self.context - len(prompts[number])),
-                ask.slot,
-                ask.seed,
-                ask.temperature,
-            )
-            for number, ask in ((number, asks[number]) for number in fitting)
-        ]
+        for number in sorted(set(range(len(requests))) - set(fitting)):
+            # No room for a single token: an empty text, which no kind can parse.
+            texts[number] = TextCompletion("", Rollout(prompts[number], (), (), "length"))
+            on_text([(number, texts[number])])
 
-        texts: dict[tuple[int, ...], str] = {}
+        decoded: dict[tuple[int, ...], str] = {}
 
-        def ended(some: Sequence[tuple[int, Completion]]) -> None:
+        def receive(finished: Sequence[tuple[int, Completion]]) -> None:
             new = []
-            for row, completion in some:
-                number = fitting[row]
-                if completion.tokens not in texts:  # many write the same
-                    texts[completion.tokens] = self.base.decode(list(completion.tokens))
-                writing = Rollout(
-                    prompts[number],
-                    completion.tokens,
-                    completion.logprobs,
-                    completion.finish_reason,
-                )
-                found[number] = written = TextCompletion(texts[completion.tokens], writing)
-                new.append((number, written))
-            receive(new)
+            for place, done in finished:
+                number = fitting[place]
+                if done.tokens not in decoded:  # members often write the same
+                    decoded[done.tokens] = self.tokenizer.decode(done.tokens)
+                rollout = Rollout(prompts[number], done.tokens, done.logprobs, done.finish_reason)
+                texts[number] = TextCompletion(decoded[done.tokens], rollout)
+                new.append((number, texts[number]))
+            on_text(new)
 
-        stop_tokens, stop_texts = self.base.stops(text for ask in asks for text in ask.prompt.stop)
-        self.engine.generate(
-            rows, SamplingParams(temperature, stop_tokens, stop_texts), on_finish=ended
+        stops = self.tokenizer.stops(text for request in requests for text in request.prompt.stop)
+        sampling = SamplingParams(temperature, *stops)
+        self.sampler.sample(
+            [self._fit(requests[number], prompts[number]) for number in fitting], sampling, receive
         )
-        assert all(written is not None for written in found)
-        return found  # type: ignore[return-value]
+        return [texts[number] for number in range(len(requests))]
+
+    def _fit(self, request: TextRequest, prompt: tuple[int, ...]) -> SampleRequest:
+        """The request in tokens, ending where the context does."""
+        return SampleRequest(
+            prompt,
+            min(request.max_tokens, self.context - len(prompt)),
+            request.slot,
+            request.seed,
+            request.temperature,
+        )

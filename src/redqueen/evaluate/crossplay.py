@@ -134,7 +134,9 @@ def _attempt(
         for one in students
         for prompt, problem in zip(prompts, problems, strict=True)
     ]
-    written = EngineTextSampler(parts.engine, parts.base).write(asks, config.solve.temperature)
+    engine = parts.engine
+    sampler = EngineTextSampler(engine, engine.tokenizer, engine.base.context)
+    written = sampler.sample(asks, config.solve.temperature)
     answers = [
         (problem, one.text)
         for problem, one in zip([*problems] * len(students), written, strict=True)

@@ -68,7 +68,7 @@ def answer(
         for slot in slots
         for prompt, item in zip(prompts, items, strict=True)
     ]
-    replies = [written.text for written in sampler.write(asks, 0.0)]
+    replies = [written.text for written in sampler.sample(asks, 0.0)]
     right = [verdict.right for verdict in suite.grade(items * len(slots), replies, style, judges)]
     return [right[number * len(items) : (number + 1) * len(items)] for number in range(len(slots))]
 

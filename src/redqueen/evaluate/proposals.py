@@ -64,7 +64,7 @@ def propose_problems(
             TextRequest(0, prompt, MAX_TOKENS, seed_for(seed, "evaluate", number))
             for number, (prompt, _) in enumerate(asked)
         ]
-        replies = sampler.write(asks, 1.0, lambda some: done(len(some)))
+        replies = sampler.sample(asks, 1.0, lambda some: done(len(some)))
         proposals = [
             Proposal(name, reply.text, shown)
             for reply, (_, shown) in zip(replies, asked, strict=True)

@@ -29,7 +29,7 @@ from redqueen.stages.evolve.plan import breed
 from redqueen.tasks.code.sources import Source
 
 if TYPE_CHECKING:
-    from redqueen.engine.torch.population import Adapter
+    from redqueen.models.adapter import Adapter
 
 CONTROLS = ("copy_parent", "linear")
 

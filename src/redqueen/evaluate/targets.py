@@ -5,7 +5,6 @@ Members sit side by side in the slots of one engine, so that all are asked in on
 are any, the base is one of them: a member as it is born, which adds nothing.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from redqueen.benchmarks.suite import Style
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.core.run import ENGINE_FILE
+from redqueen.engine.protocol import BaseInfo
 from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
 from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.engine import TorchEngine
@@ -22,7 +22,7 @@ from redqueen.evaluate.attempts import Question, Receive
 from redqueen.evaluate.chosen import Chosen
 from redqueen.ledger.durable import checksum
 from redqueen.models.base import Base, Dtype, load_base
-from redqueen.models.peft_io import load_adapter, weights_under
+from redqueen.models.peft_io import base_of, load_adapter
 from redqueen.rng import seed_for
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ _KEYS_ON_A_CPU = 2 * 2**30
 """Bytes that the keys and values of a small model's rows may take."""
 
 
-def style_of(base: Base) -> Style:
+def style_of(base: BaseInfo) -> Style:
     """A model with a chat template is talked to; others continue a text, Pawn among them: its
     template only joins messages."""
-    return "chat" if base.tokenizer.chat_template and base.prompt_format == "chat" else "base"
+    return "chat" if base.has_chat_template and base.prompt_format == "chat" else "base"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,9 @@ class Target:
                 ]
             )
 
-        EngineTextSampler(self.engine, self.base).write(asks, temperature, ended)
+        engine = self.engine
+        sampler = EngineTextSampler(engine, engine.tokenizer, engine.base.context)
+        sampler.sample(asks, temperature, ended)
 
 
 def is_adapter(source: str) -> bool:
@@ -115,39 +117,23 @@ def load_target(source: str, base: str | None, device: str, dtype: Dtype) -> Tar
             (loaded.name,),
         )
     folder = Path(source).expanduser()
-    try:
-        config = json.loads((folder / "adapter_config.json").read_text())
-        rank, alpha, targets = (
-            int(config["r"]),
-            float(config["lora_alpha"]),
-            config.get("target_modules") or [],
-        )
-        named = base or str(config["base_model_name_or_path"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ConfigError(
-            f"{folder / 'adapter_config.json'} is not that of a LoRA adapter: {error}"
-        ) from error
-    if not isinstance(targets, list):
-        raise ConfigError(
-            f"{folder}: target_modules must be a list of names, such as q_proj; got {targets!r}"
-        )
+    adapter = load_adapter(folder)
+    named, fingerprint = base_of(folder)
     loaded = _load(
-        named,
+        base or named,
         device,
         dtype,
         "" if base else "The adapter names that base; give another place of it with --base.",
     )
-    loaded.check(weights_under(folder))
+    loaded.check(fingerprint)
     engine = TorchEngine(
         loaded,
         2,
         EngineConfig(max_num_seqs=_rows(loaded)),
-        LoraConfig(rank=rank, alpha=alpha, targets=tuple(targets)),
+        LoraConfig(rank=adapter.rank, alpha=adapter.alpha, targets=adapter.targets),
     )
-    assert engine.population is not None
-    engine.write(
-        0, load_adapter(engine.population, folder), reset_optimizer=False
-    )  # slot 1 is as born: B is zero, so it is the base
+    # slot 1 is as created: B is zero, so it is the base
+    engine.write(0, adapter, reset_optimizer=False)
     return Target(
         loaded,
         engine,

@@ -2,7 +2,7 @@
 one adapter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,8 @@ from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
 from redqueen.ledger.store import base_weights
 
 if TYPE_CHECKING:
-    from redqueen.engine.torch.population import Adapter, Population
-
-_WEIGHTS = "weights"
+    from redqueen.models.adapter import Adapter
+    from redqueen.models.base import Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +70,16 @@ def load_adapters(
     checkpoint: Checkpoint,
     members: Sequence[Saved],
     base_now: str | None = None,
-) -> "tuple[Population, list[Adapter]]":
-    """The members' weights, and a population of one on their base. Only their rows of the file are
-    read."""
-    from safetensors import safe_open
-
-    from redqueen.engine.torch.population import Population
+) -> "tuple[Base, list[Adapter]]":
+    """The members' weights, and their base."""
+    from redqueen.engine.torch.first_edition import read_adapters
     from redqueen.models.base import load_base
 
     config = config_from_toml(about["config"])
     base = load_base(base_now or config.base, device="cpu", dtype=_dtype(config, about))
     base.check(base_weights(about))
-    lora = config.lora
-    population = Population(base, 1, lora.rank, lora.alpha, lora.targets)
-    adapters = []
-    with safe_open(checkpoint.folder / ENGINE_FILE, framework="pt") as file:
-        rows = file.get_slice(_WEIGHTS)
-        slots, size = rows.get_shape()
-        if size != population.parameters_each or any(member.slot >= slots for member in members):
-            raise DataError(
-                f"the weights in {checkpoint.folder} are not of the base '{config.base}' with rank {lora.rank}: its files have changed"
-            )
-        for member in members:
-            population.weights[0] = rows[member.slot : member.slot + 1][0]
-            adapters.append(population.read(0))
-    return population, adapters
+    rows = [member.slot for member in members]
+    return base, read_adapters(checkpoint.folder / ENGINE_FILE, rows, base, config.lora)
 
 
 def _dtype(config: Config, about: dict[str, str]) -> Any:
@@ -113,13 +97,16 @@ def soup(adapters: "Sequence[Adapter]") -> "Adapter":
     """
     import torch
 
+    from redqueen.models.adapter import LoraPair
     from redqueen.stages.evolve.lowrank import Span, stacks
 
-    found: Adapter = {}
-    for parents in stacks(adapters, torch.device("cpu")):
+    found: dict[str, LoraPair] = {}
+    for parents in stacks([one.projections for one in adapters], torch.device("cpu")):
         span = Span(*parents)
         child = span.svd(span.weighted(*[1 / len(parents)] * len(parents))).child()
         found |= {
-            name: (child.a[number], child.b[number]) for number, name in enumerate(child.names)
+            name: LoraPair(child.a[number], child.b[number])
+            for number, name in enumerate(child.names)
         }
-    return {name: found[name] for name in adapters[0]}
+    projections = {name: found[name] for name in adapters[0].projections}
+    return replace(adapters[0], projections=projections)

@@ -7,10 +7,11 @@ expanded: they are read, not run, as such.
 
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import torch
 from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
@@ -23,11 +24,10 @@ from transformers import (
     PreTrainedModel,
     PreTrainedTokenizerBase,
 )
-from transformers.utils.logging import disable_progress_bar
+from transformers.utils import logging as transformers_logging
 
 from redqueen.errors import ConfigError, unknown
 from redqueen.models.fingerprint import differ, of_file, of_weights
-from redqueen.tasks.prompts import Prompt
 
 PAWN = Path(__file__).parent.parent / "pawn" / "weights"
 FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3", "smollm3")
@@ -47,6 +47,19 @@ _LOADING_ERRORS = (
 )
 """What the loaders of others make of files that are missing or bad."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class Prompt(Protocol):
+    """What is to be encoded: `redqueen.tasks.prompts.Prompt`."""
+
+    @property
+    def text(self) -> str: ...
+
+    @property
+    def system(self) -> str | None: ...
+
+    @property
+    def before(self) -> tuple[tuple[str, str], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +97,10 @@ class Base:
         """The prompt prompt_format this base understands: Pawn was made for one, others are talked to."""
         return "compact" if self.name == "pawn" else "chat"
 
-    def encode(self, prompt: Prompt) -> list[int]:
-        """The prompt's tokens: through the chat template where it has a system text, else as it
-        stands."""
+    def encode(self, prompt: Prompt) -> tuple[int, ...]:
+        """Through the chat template if it has a system message, else as it stands."""
         if prompt.system is None:
-            return self._ids(prompt.text)
+            return tuple(self._ids(prompt.text))
         if not self.tokenizer.chat_template:
             raise ConfigError(
                 f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.prompt_format=compact"
@@ -104,7 +116,7 @@ class Base:
             text = self._chat(
                 prompt.system, (), "\n\n".join([*earlier, "Now another request.", prompt.text])
             )
-        return self._ids(text)
+        return tuple(self._ids(text))
 
     def _chat(self, system: str, before: Iterable[tuple[str, str]], asked: str) -> str:
         messages = [{"role": "system", "content": system}]
@@ -126,8 +138,8 @@ class Base:
         ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def decode(self, tokens: list[int]) -> str:
-        return str(self.tokenizer.decode(tokens, skip_special_tokens=True))
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
         """Tokens that end a reply, and those of the texts that can be written in another way than
@@ -161,7 +173,6 @@ def load_base(
     others it is hundreds of times slower. Attention is by default the fastest that the architecture
     has: `sdpa`, but `eager` for Gemma 2.
     """
-    disable_progress_bar()  # of transformers: it would mix with ours
     where = pick_device(device)
     kind = torch.bfloat16 if where.type == "cuda" else torch.float32
     if dtype != "auto":
@@ -170,26 +181,29 @@ def load_base(
     extra: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
     expand = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf else {}
     try:
-        config = AutoConfig.from_pretrained(place.target, **extra)
-        if config.model_type not in FAMILIES:
-            raise ConfigError(
-                f"the base '{source}' is of the family '{config.model_type}'; the ones that work: {', '.join(FAMILIES)}"
+        with _without_progress_bars():
+            config = AutoConfig.from_pretrained(place.target, **extra)
+            if config.model_type not in FAMILIES:
+                raise ConfigError(
+                    f"the base '{source}' is of the family '{config.model_type}'; "
+                    f"the ones that work: {', '.join(FAMILIES)}"
+                )
+            tokenizer = AutoTokenizer.from_pretrained(place.target, **extra)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(
+                place.target,
+                dtype=kind,
+                attn_implementation=attention,
+                output_loading_info=True,
+                **extra,
+                **expand,
             )
-        tokenizer = AutoTokenizer.from_pretrained(place.target, **extra)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(
-            place.target,
-            dtype=kind,
-            attn_implementation=attention,
-            output_loading_info=True,
-            **extra,
-            **expand,
-        )
     except _LOADING_ERRORS as error:
         raise ConfigError(_failure(source, place, error)) from error
     model, report = loaded
     if missing := sorted(report["missing_keys"]):  # transformers would leave them random
         raise ConfigError(
-            f"the base '{source}' is not complete: {len(missing)} of its weights are in no file of it, such as {missing[0]}"
+            f"the base '{source}' is not complete: {len(missing)} of its weights are in no file "
+            f"of it, such as {missing[0]}"
         )
     if place.gguf:
         _tie_twins(model)
@@ -200,6 +214,18 @@ def load_base(
         tokenizer,
         of_file(Path(place.target, place.gguf)) if place.gguf else of_weights(model),
     )
+
+
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """Within: transformers shows none, as they would mix with ours."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def pick_device(device: Device) -> torch.device:
@@ -214,7 +240,8 @@ def pick_device(device: Device) -> torch.device:
         raise ConfigError(f"the device '{device}' is not supported: auto, cpu, cuda or cuda:1")
     if found.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            "--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, or see `redqueen doctor`."
+            "--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, "
+            "or see `redqueen doctor`."
         )
     return found
 

@@ -8,7 +8,7 @@ from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.code.induction import CodeF
 from redqueen.tasks.kind import Draft, FewShot, Malformed, Request, RunRules, TaskKind
 
-__all__ = ["KINDS", "Draft", "Malformed", "Request", "RunRules", "TaskKind", "FewShot", "load_kind"]
+__all__ = ["KINDS", "Draft", "FewShot", "Malformed", "Request", "RunRules", "TaskKind", "load_kind"]
 
 KINDS: dict[str, TaskKind] = {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
 

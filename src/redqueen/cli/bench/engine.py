@@ -29,6 +29,7 @@ from redqueen.engine.protocol import (
     TrainSettings,
 )
 from redqueen.engine.torch.engine import TorchEngine
+from redqueen.models.adapter import LoraPair
 from redqueen.models.base import Base, pick_device
 
 _MEANING = {
@@ -193,10 +194,12 @@ def _new_engine(base: Base, config: EngineConfig, lora: LoraConfig, members: int
     """An engine whose members differ from the base: B is not zero."""
     engine = TorchEngine(base, members, config, lora)
     for slot in range(members):
-        adapter = {
-            name: (a, torch.randn_like(b) * 0.01) for name, (a, b) in engine.read(slot).items()
+        adapter = engine.read(slot)
+        projections = {
+            name: LoraPair(a, torch.randn_like(b) * 0.01)
+            for name, (a, b) in adapter.projections.items()
         }
-        engine.write(slot, adapter, reset_optimizer=True)
+        engine.write(slot, replace(adapter, projections=projections), reset_optimizer=True)
     return engine
 
 
@@ -208,7 +211,7 @@ def _time_sampling(
     of_one = sample_requests(workload, 1)
     return _time_rounds(
         workload.rounds,
-        engine.base.device,
+        engine.loaded.device,
         generate=lambda: engine.generate(requests, _SAMPLING),
         generate_one=lambda: engine.generate(of_one, _SAMPLING),
         generate_bare=lambda: bare.generate(of_one, _SAMPLING),
@@ -221,7 +224,7 @@ def _time_training(engine: TorchEngine, samples: list[TrainSample], rounds: int)
     of_one = [replace(sample, slot=0) for sample in samples]
     return _time_rounds(
         rounds,
-        engine.base.device,
+        engine.loaded.device,
         train=lambda: engine.train(samples, _OPTIMIZER),
         train_one=lambda: engine.train(of_one, _OPTIMIZER),
     )
@@ -235,14 +238,14 @@ def _time_peft(
 ) -> Seconds:
     generated = _time_rounds(
         _PEFT_ROUNDS,
-        engine.base.device,
+        engine.loaded.device,
         generate_beside_peft=lambda: engine.generate(requests, _SAMPLING),
         peft_generate=lambda: peft.generate(requests),
     )
     peft.choose_batch_size(samples)
     trained = _time_rounds(
         _PEFT_ROUNDS,
-        engine.base.device,
+        engine.loaded.device,
         train_beside_peft=lambda: engine.train(samples, _OPTIMIZER),
         peft_train=lambda: peft.train(samples),
     )

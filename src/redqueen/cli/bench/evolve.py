@@ -4,8 +4,8 @@ model."""
 import json
 import statistics
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -14,14 +14,12 @@ from rich.table import Table
 from redqueen.cli.bench.shapes import SHAPES
 from redqueen.cli.console import notes
 from redqueen.cli.options import Device, Json
+from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import pick_device
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
 from redqueen.stages.evolve.operator import Operator
 from redqueen.stages.evolve.plan import breed
-
-if TYPE_CHECKING:
-    from redqueen.engine.torch.population import Adapter
 
 
 def evolve(
@@ -62,9 +60,7 @@ def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench
     where = pick_device(device)
     cuda = where.type == "cuda"
     parents = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
-    cpu_parents = [
-        {name: (a.cpu(), b.cpu()) for name, (a, b) in member.items()} for member in parents if cuda
-    ]
+    cpu_parents = [_to_cpu(parent) for parent in parents if cuda]
     seconds, from_cpu = {}, {}
     for name, operator in {**MUTATIONS, **CROSSOVERS}.items():
         notes.print(name)
@@ -75,8 +71,8 @@ def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench
         shape=shape,
         rank=rank,
         device=torch.cuda.get_device_name() if cuda else f"CPU, {torch.get_num_threads()} threads",
-        projections=len(parents[0]),
-        parameters=sum(a.numel() + b.numel() for a, b in parents[0].values()),
+        projections=len(parents[0].projections),
+        parameters=sum(a.numel() + b.numel() for a, b in parents[0].projections.values()),
         seconds=seconds,
         seconds_from_cpu=from_cpu if cuda else None,
     )
@@ -103,23 +99,26 @@ def projections(shape: str) -> dict[str, tuple[int, int]]:
     }
 
 
-def random_member(shape: str, rank: int, seed: int, device: str) -> "Adapter":
+def _to_cpu(adapter: Adapter) -> Adapter:
+    projections = {name: LoraPair(a.cpu(), b.cpu()) for name, (a, b) in adapter.projections.items()}
+    return replace(adapter, projections=projections)
+
+
+def random_member(shape: str, rank: int, seed: int, device: str) -> Adapter:
     """A member as training might have made it: B is not zero."""
     import torch
 
     rng = torch.Generator(device).manual_seed(seed)
-    member: Adapter = {}
+    member = {}
     for name, (inside, outside) in projections(shape).items():
         a = (torch.rand(inside, rank, generator=rng, device=device) * 2 - 1) / inside**0.5
-        member[name] = (
-            a,
-            torch.rand(rank, outside, generator=rng, device=device).sub_(0.5).mul_(0.02),
-        )
-    return member
+        b = torch.rand(rank, outside, generator=rng, device=device).sub_(0.5).mul_(0.02)
+        member[name] = LoraPair(a, b)
+    return Adapter(member, rank, 2.0 * rank)
 
 
 def _median(
-    operator: Operator, parents: "list[Adapter]", device: str | None, rounds: int, cuda: bool
+    operator: Operator, parents: list[Adapter], device: str | None, rounds: int, cuda: bool
 ) -> float:
     """Median seconds of one child; on a GPU after one warm-up."""
     import torch

@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from redqueen.engine.torch.population import Routing
+from redqueen.engine.torch.routing import Routing
 
 _BUSY = 264
 """Programs that keep a large GPU busy: two for each of its processors."""

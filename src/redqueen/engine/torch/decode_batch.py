@@ -16,7 +16,7 @@ from torch import Tensor
 from redqueen.engine.protocol import SamplingParams
 from redqueen.engine.torch.cache import KVCache
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.population import put
+from redqueen.engine.torch.routing import put
 from redqueen.engine.torch.sampling import sample_tokens
 
 _KEPT_MEMORY_FRAC = 0.25

@@ -11,10 +11,19 @@ from torch import Tensor
 
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.protocol import (
+    Adapter,
+    BaseInfo,
     Completion,
+    EngineSpec,
+    LegacyTrainStats,
+    Loss,
+    MemberStats,
     OnFinish,
+    OptimizerSettings,
     SampleRequest,
     SamplingParams,
+    StepStats,
+    Tokenizer,
     TrainSample,
     TrainSettings,
     TrainStats,
@@ -23,16 +32,16 @@ from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.learner import train
+from redqueen.engine.torch.learner import accumulate
 from redqueen.engine.torch.optimizer import PopulationAdamW
-from redqueen.engine.torch.population import Adapter, Population
+from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
-from redqueen.models.base import Base
+from redqueen.models.base import Base, load_base
 
 
 @contextmanager
 def _memory(setting: str) -> Iterator[None]:
-    """Within: where the GPU's memory ends, the error says which setting to lower."""
+    """Within: an out-of-memory error says which setting to lower."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
@@ -45,13 +54,14 @@ def _memory(setting: str) -> Iterator[None]:
         )
         used = torch.cuda.max_memory_allocated() / 1e9
         raise ConfigError(
-            f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use{held}). Lower {setting}."
+            f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use{held}). "
+            f"Lower {setting}."
         ) from error
 
 
 class TorchEngine:
-    """A base with so many slots for members; with none, the bare base, which can be sampled from
-    but not trained."""
+    """A base model with slots for adapters. Without slots it is the bare base, which can be sampled
+    from but not trained."""
 
     def __init__(
         self,
@@ -61,22 +71,47 @@ class TorchEngine:
         lora: LoraConfig | None = None,
         seed: int = 0,
     ) -> None:
-        self.base, self.config = base, config or EngineConfig()
-        self.lora = lora or LoraConfig()
+        self.loaded, self.config = base, config or EngineConfig()
+        lora = lora or LoraConfig()
         self.population = (
-            Population(base, slots, self.lora.rank, self.lora.alpha, self.lora.targets, seed)
-            if slots
-            else None
+            Population(base, slots, lora.rank, lora.alpha, lora.targets, seed) if slots else None
         )
         self.optimizer = PopulationAdamW(self.population) if self.population else None
         self.forward = Forward(base, self.population)
         self.decode_batches = DecodeBatchPool(self.forward)
         if self.config.gradient_checkpointing:
             base.model.gradient_checkpointing_enable({"use_reentrant": False})
-            # transformers looks at this; the models it loads here have no dropout
+            # transformers checkpoints in training mode only; the bases have no dropout
             base.model.train()
         self.generated: SampleStats | None = None
-        """Of the last call of `generate`."""
+        """Of the last call of `sample`."""
+
+    @classmethod
+    def create(cls, spec: EngineSpec) -> "TorchEngine":
+        base = load_base(spec.base, device=spec.device, dtype=spec.dtype)
+        base.check(spec.fingerprint)
+        return cls(base, spec.slots, spec.config, spec.lora, spec.seed)
+
+    @property
+    def base(self) -> BaseInfo:
+        base = self.loaded
+        return BaseInfo(
+            name=base.name,
+            fingerprint=base.fingerprint,
+            parameters=base.parameters,
+            dtype=str(base.dtype).removeprefix("torch."),
+            device=str(base.device),
+            hardware=torch.cuda.get_device_name(base.device)
+            if base.device.type == "cuda"
+            else f"CPU, {torch.get_num_threads()} threads",
+            prompt_format=base.prompt_format,
+            has_chat_template=bool(base.tokenizer.chat_template),
+            context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,
+        )
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.loaded
 
     @property
     def slots(self) -> int:
@@ -84,27 +119,24 @@ class TorchEngine:
 
     @property
     def parameters_each(self) -> int:
-        """Weights of one member."""
         return 0 if self.population is None else self.population.parameters_each
 
-    def generate(
+    def sample(
         self,
-        rows: Sequence[SampleRequest],
+        requests: Sequence[SampleRequest],
         sampling: SamplingParams,
-        on_finish: OnFinish = lambda found: None,
+        on_finish: OnFinish = lambda finished: None,
     ) -> list[Completion]:
-        """One completion for each row, in order. Now and then `ended` is told which rows have come
-        to their end."""
-        if not rows:
+        if not requests:
             return []
-        self._check_slots(row.slot for row in rows)
-        self._check_fits(rows)
+        self._check_slots(request.slot for request in requests)
+        self._check_fits(requests)
         config = self.config
         with _memory("engine.max_num_seqs or engine.max_prefill_tokens"), torch.inference_mode():
             loop = DecodeLoop(
                 self.forward,
                 self.decode_batches,
-                rows,
+                requests,
                 sampling,
                 config.max_num_seqs,
                 config.decode_steps_per_sync,
@@ -113,28 +145,44 @@ class TorchEngine:
             completions, self.generated = loop.run(on_finish)
         return completions
 
-    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> TrainStats:
-        """Optimizer steps for every slot that has rows."""
-        if self.optimizer is None:
-            raise ConfigError("this engine has no members to train: make it with slots")
-        self._check_slots(row.slot for row in rows)
+    def bare(self) -> "TorchEngine":
+        return TorchEngine(self.loaded, 0, self.config)
+
+    def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
+        self._check_slots(sample.slot for sample in samples)
         with _memory("engine.max_tokens_per_microbatch, or set engine.gradient_checkpointing"):
-            return train(
+            return accumulate(
                 self.forward,
-                self.optimizer,
-                rows,
-                settings,
+                self._members(),
+                samples,
+                loss,
+                kl,
                 self.config.max_tokens_per_microbatch,
                 self.config.share_prompts,
             )
 
+    def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
+        self._check_slots(slots)
+        self._members()
+        assert self.optimizer is not None
+        return self.optimizer.step(slots)
+
+    def new(self, slot: int, seed: int) -> None:
+        self._check_slots([slot])
+        self._members().reset(slot, seed)
+        assert self.optimizer is not None
+        self.optimizer.reset(slot)
+
     def read(self, slot: int) -> Adapter:
         return self._members().read(slot)
 
-    def write(self, slot: int, weights: Adapter, *, reset_optimizer: bool) -> None:
-        self._members().write(slot, weights)
+    def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
+        self._members().write(slot, adapter)
         if reset_optimizer and self.optimizer is not None:
             self.optimizer.reset(slot)
+
+    def distances(self, first: int, count: int) -> list[list[float]]:
+        return self._members().distances(first, count).tolist()
 
     def state(self) -> dict[str, Tensor]:
         """All that a resume needs, to the bit."""
@@ -152,7 +200,8 @@ class TorchEngine:
         for name, value in own.items():
             if name not in state or state[name].shape != value.shape:
                 raise ConfigError(
-                    f"the saved state does not fit this engine: '{name}' differs (another base, rank or number of slots)"
+                    f"the saved state does not fit this engine: '{name}' differs "
+                    "(another base, rank or number of slots)"
                 )
             value.copy_(state[name])
         members.changed()
@@ -177,15 +226,76 @@ class TorchEngine:
         members.weights.copy_(weights)
         members.changed()
 
-    def newborn(self, slot: int, seed: int) -> None:
-        """A new member takes the slot: it is the base, until it learns."""
-        self._members().reset(slot, seed)
-        assert self.optimizer is not None
-        self.optimizer.reset(slot)
+    def close(self) -> None:
+        """Free the key-value caches."""
+        self.decode_batches = DecodeBatchPool(self.forward)
 
-    def distances(self, first: int, count: int) -> list[list[float]]:
-        """How far the members in so many slots from the first one on are apart, as products B A."""
-        return self._members().distances(first, count).tolist()
+    # removed once core uses the port
+
+    def generate(
+        self,
+        rows: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish = lambda finished: None,
+    ) -> list[Completion]:
+        return self.sample(rows, sampling, on_finish)
+
+    def newborn(self, slot: int, seed: int) -> None:
+        self.new(slot, seed)
+
+    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
+        from redqueen.stages.update.losses import Ppo, Reinforce, bind_loss
+        from redqueen.stages.update.minibatches import merge_stats, split_minibatches
+
+        clip = {"clip_low": settings.clip_low, "clip_high": settings.clip_high}
+        loss = bind_loss(Ppo(**clip) if any(clip.values()) else Reinforce())
+        norms: dict[int, float] = {}
+        diverged: set[int] = set()
+        parts = []
+        for minibatch in split_minibatches(rows, settings.optimizer_steps):
+            parts.append(self.accumulate(minibatch, loss, settings.kl))
+            done = self.step(
+                {
+                    slot: OptimizerSettings(
+                        settings.learning_rates.get(slot, settings.learning_rate),
+                        settings.weight_decay,
+                        settings.beta1,
+                        settings.beta2,
+                        settings.grad_clip,
+                    )
+                    for slot in parts[-1].slots
+                    if slot not in diverged
+                }
+            )
+            diverged |= done.diverged
+            for slot, norm in done.grad_norms.items():
+                norms[slot] = max(norm, norms.get(slot, 0.0))
+        stats = merge_stats(parts)
+        members = {
+            slot: MemberStats(
+                one.samples,
+                one.tokens,
+                one.loss,
+                norms[slot],
+                one.entropy,
+                one.logprob_gap,
+                one.logprob_gap_max,
+                one.kl,
+                one.clipped_frac,
+            )
+            for slot, one in stats.slots.items()
+            if slot not in diverged
+        }
+        return LegacyTrainStats(
+            members,
+            frozenset(diverged),
+            sum(not row.has_gradient for row in rows),
+            stats.tokens,
+            stats.padding_frac,
+            stats.shared_frac,
+            stats.seconds,
+            stats.peak_gb,
+        )
 
     def _members(self) -> Population:
         if self.population is None:
@@ -193,23 +303,25 @@ class TorchEngine:
         return self.population
 
     def _check_slots(self, slots: Iterable[int]) -> None:
-        top = max(self.slots, 1)
+        if self.population is None:
+            return
         for slot in slots:
-            if not 0 <= slot < top:
+            if not 0 <= slot < self.slots:
                 raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
 
-    def _check_fits(self, rows: Sequence[SampleRequest]) -> None:
-        """Refuse what cannot fit, before it is tried. What is done never depends on it."""
-        if self.base.device.type != "cuda":
+    def _check_fits(self, requests: Sequence[SampleRequest]) -> None:
+        """Refuse what cannot fit before trying it."""
+        device = self.loaded.device
+        if device.type != "cuda":
             return
-        length = max_sequence_length(rows, self.base.device)
-        sequences = min(self.config.max_num_seqs, len(rows))
-        each = length * kv_bytes_per_token(self.forward.config, self.base.dtype.itemsize)
-        needed = sequences * each
-        total = torch.cuda.mem_get_info(self.base.device)[1]
+        length = max_sequence_length(requests, device)
+        sequences = min(self.config.max_num_seqs, len(requests))
+        per_token = kv_bytes_per_token(self.forward.config, self.loaded.dtype.itemsize)
+        needed = sequences * length * per_token
+        total = torch.cuda.mem_get_info(device)[1]
         if needed > 0.9 * total:
             raise ConfigError(
-                f"{sequences} sequences of up to {length} tokens need {needed / 1e9:.0f} GB of KV cache; "
-                f"the GPU has {total / 1e9:.0f} GB. "
+                f"{sequences} sequences of up to {length} tokens need {needed / 1e9:.0f} GB of KV "
+                f"cache; the GPU has {total / 1e9:.0f} GB. "
                 "Lower engine.max_num_seqs or the longest completion."
             )

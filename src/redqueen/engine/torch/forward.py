@@ -9,7 +9,8 @@ from torch import Tensor
 
 from redqueen.engine.torch.attention import use_grouped, use_kernels
 from redqueen.engine.torch.cache import KVCache, PromptKV
-from redqueen.engine.torch.population import Population, Routing, put
+from redqueen.engine.torch.population import Population
+from redqueen.engine.torch.routing import Routing, put
 from redqueen.models.base import Base
 
 

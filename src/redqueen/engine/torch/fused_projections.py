@@ -16,7 +16,8 @@ from torch.nn.functional import linear
 
 if TYPE_CHECKING:
     from redqueen.engine.torch.adapter_kernels import Low, Seconds
-    from redqueen.engine.torch.population import Population, Routing
+    from redqueen.engine.torch.population import Population
+    from redqueen.engine.torch.routing import Routing
 
 _MOST_COLUMNS = 1024
 """So many columns more cost the base's product less than a launch would: A of all slots goes with

@@ -1,14 +1,12 @@
-"""Training many members at once: one pass over the rows of all of them, one optimizer step for
-each.
+"""Gradients for many members at once: one forward and backward over the samples of all of them.
 
-Completions of one prompt stand in one sequence behind it: each sees the prompt and itself, and the
-prompt is computed once. A member's loss is normalised by its own tokens and its gradient clipped by
-its own norm, so that what it learns does not depend on the others.
+Completions of one prompt are packed into one sequence behind it. Each sees the prompt and itself,
+and the prompt is computed once. A member's loss is averaged over its own samples, so its gradient
+does not depend on the other members.
 """
 
 import math
 import time
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -19,99 +17,109 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from redqueen.engine.protocol import MemberStats, TrainSample, TrainSettings, TrainStats
+from redqueen.engine.protocol import Loss, SlotStats, TrainSample, TrainStats
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.optimizer import PopulationAdamW
-from redqueen.engine.torch.population import Routing, put
+from redqueen.engine.torch.population import Population
+from redqueen.engine.torch.routing import Routing, put
 
-_HEAD_TOKENS = 2048
-"""Tokens whose logits exist at one time."""
+_LOGITS_TOKENS = 2048
+"""Tokens whose logits exist at the same time: [tokens, vocabulary] is the largest tensor of all."""
 
 
 @dataclass(slots=True)
-class Sheaf:
-    """A prompt and completions of it."""
+class PackedSequence:
+    """A prompt followed by completions of it."""
 
     slot: int
     prompt: tuple[int, ...]
     size: int
-    """Tokens of all of it."""
-    rows: list[TrainSample] = field(default_factory=list)
+    """In tokens."""
+    samples: list[TrainSample] = field(default_factory=list)
 
-    def add(self, row: TrainSample) -> None:
-        self.rows.append(row)
-        self.size += len(row.completion)
+    def add(self, sample: TrainSample) -> None:
+        self.samples.append(sample)
+        self.size += len(sample.completion)
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """Sequences side by side, by slot, on the device."""
+class MicroBatch:
+    """Packed sequences, padded to one length, sorted by slot. `targets` counts the completion
+    tokens of all of them: those that are trained on."""
 
-    slots: list[int]
-    """Of each row."""
+    row_slots: list[int]
+    """[rows]"""
     ids: Tensor
+    """[rows, length]"""
     positions: Tensor
+    """[rows, length]"""
     mask: Tensor | None
-    """[rows, 1, tokens, tokens]; None where every sequence has one completion: the plain causal
-    mask."""
-    where: Tensor
-    """Flat places of the tokens that come before those to be learned."""
+    """[rows, 1, length, length]; None for the plain causal mask, if no prompt is shared."""
+    predicted_by: Tensor
+    """[targets]: the flat place in [rows * length] whose output predicts the target."""
     targets: Tensor
-    members: Tensor
-    """The slot of each target."""
+    """[targets]: token ids."""
+    slots: Tensor
+    """[targets]"""
     advantages: Tensor
-    sampled: Tensor
-    """Log-probabilities as sampled; nan where they are not known."""
+    """[targets]"""
+    sampled_logprobs: Tensor
+    """[targets]; NaN if unknown."""
     temperatures: Tensor
-    real: int
-    """Tokens that are no padding."""
+    """[targets]"""
+    lengths: Tensor
+    """[completions]: targets of each."""
+    unpadded: int
+    """Tokens that are not padding."""
 
 
-def train(
+@dataclass(frozen=True, slots=True)
+class _LossBatch:
+    """What a loss sees of a micro-batch; every tensor is [targets]."""
+
+    logprobs: Tensor
+    sampled_logprobs: Tensor
+    advantages: Tensor
+    lengths: Tensor
+    """[completions]"""
+
+    def sequence_mean(self, values: Tensor) -> Tensor:
+        # By a padded table and not by index_add, which sums in any order on a GPU.
+        longest = int(self.lengths.max())
+        inside = torch.arange(longest, device=values.device) < self.lengths[:, None]
+        table = values.new_zeros(inside.shape).masked_scatter(inside, values)
+        return (table.sum(1) / self.lengths)[:, None].expand_as(table)[inside]
+
+
+def accumulate(
     forward: Forward,
-    optimizer: PopulationAdamW,
-    rows: Sequence[TrainSample],
-    settings: TrainSettings,
-    tokens_in_flight: int,
-    share: bool,
+    population: Population,
+    samples: Sequence[TrainSample],
+    loss: Loss,
+    kl: float,
+    max_tokens: int,
+    share_prompts: bool,
 ) -> TrainStats:
+    """Add the gradients of the samples to those of the population."""
     started = time.monotonic()
     device = forward.base.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    useful = [row for row in rows if row.completion and any(_advantages(row))]
-    sums = _Sums(optimizer.population.slots, device)
-    computed = padded = 0
-    for part in _dealt(useful, settings.optimizer_steps):
-        written = [0.0] * optimizer.population.slots
-        for row in part:
-            written[row.slot] += len(row.completion)
-        tokens = torch.tensor(written, device=device)
-        optimizer.zero_grad()
-        for batch in _batches(part, tokens_in_flight, share, device):
-            routing = forward.routing(batch.slots, batch.ids.shape[1])
-            with optimizer.population.routed(
-                routing
-            ):  # in the backward pass too: checkpoints compute forwards there
-                _loss(forward, batch, routing, tokens, settings, sums).backward()
-            computed += batch.real
-            padded += batch.ids.numel()
-        learning = (
-            tokens > 0
-        ) & sums.norms.isfinite()  # whose gradient was no number once learns no more in this call
-        sums.norms = torch.maximum(sums.norms, optimizer.step(learning, settings))
-    separately = sum(len(row.prompt) + len(row.completion) for row in useful)
-    members = sums.members(useful)
-    broken = frozenset(
-        slot for slot, member in members.items() if not math.isfinite(member.grad_norm)
-    )
+    samples = [sample for sample in samples if sample.has_gradient]
+    totals = _Totals(samples, population.slots, device)
+    unpadded = padded = 0
+    for batch in split(samples, max_tokens, share_prompts, device):
+        routing = forward.routing(batch.row_slots, batch.ids.shape[1])
+        # The backward pass needs the routing too: gradient checkpointing runs forward passes in it.
+        with population.routed(routing):
+            _compute_loss(forward, batch, routing, loss, kl, totals).backward()
+        unpadded += batch.unpadded
+        padded += batch.ids.numel()
+    unshared = sum(len(sample.prompt) + len(sample.completion) for sample in samples)
     return TrainStats(
-        members={slot: member for slot, member in members.items() if slot not in broken},
-        broken=broken,
-        skipped_rows=len(rows) - len(useful),
+        slots=totals.to_stats(),
         tokens=padded,
-        padding_frac=1 - computed / padded if padded else 0.0,
-        shared_frac=1 - computed / separately if separately else 0.0,
+        padding_frac=1 - unpadded / padded if padded else 0.0,
+        shared_frac=1 - unpadded / unshared if unshared else 0.0,
         seconds=time.monotonic() - started,
         peak_gb=torch.cuda.max_memory_allocated(device) / 1e9
         if device.type == "cuda"
@@ -119,233 +127,236 @@ def train(
     )
 
 
-class _Sums:
-    """What is summed up for each slot on the device while batches go by."""
+class _Totals:
+    """Sums for each slot, on the device, over the micro-batches of a call."""
 
-    names = ("loss", "entropy", "gap", "known", "kl", "clipped")
+    def __init__(self, samples: Sequence[TrainSample], slots: int, device: torch.device) -> None:
+        counts, tokens = [0.0] * slots, [0.0] * slots
+        for sample in samples:
+            counts[sample.slot] += 1
+            tokens[sample.slot] += len(sample.completion)
+        self.samples = torch.tensor(counts, device=device)  # [slots]
+        self.tokens = torch.tensor(tokens, device=device)
+        names = ("loss", "entropy", "gap", "gap_max", "known", "kl", "clipped")
+        self.sums = {name: torch.zeros(slots, device=device) for name in names}
 
-    def __init__(self, slots: int, device: torch.device) -> None:
-        self.values = {name: torch.zeros(slots, device=device) for name in self.names}
-        self.gap_max = torch.zeros(slots, device=device)
-        self.norms = torch.zeros(slots, device=device)
+    def add(self, name: str, batch: MicroBatch, values: Tensor) -> None:
+        """Values are [targets]."""
+        self.sums[name].index_add_(0, batch.slots, values.detach().float())
 
-    def add(self, name: str, members: Tensor, values: Tensor) -> None:
-        self.values[name].index_add_(0, members, values.detach().float())
+    def add_gap(self, batch: MicroBatch, logprobs: Tensor) -> None:
+        gap = (logprobs.detach() - batch.sampled_logprobs).abs()
+        known = ~gap.isnan()
+        gap = torch.where(known, gap, 0.0)
+        self.add("gap", batch, gap)
+        self.add("known", batch, known)
+        self.sums["gap_max"].scatter_reduce_(0, batch.slots, gap, "amax")
 
-    def members(self, rows: Sequence[TrainSample]) -> dict[int, MemberStats]:
-        values = {name: sums.tolist() for name, sums in self.values.items()}
-        gap_max, norms = self.gap_max.tolist(), self.norms.tolist()
-        counts: dict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
-        for row in rows:
-            counts[row.slot] = counts[row.slot][0] + 1, counts[row.slot][1] + len(row.completion)
+    def to_stats(self) -> dict[int, SlotStats]:
+        samples, tokens = self.samples.tolist(), self.tokens.tolist()
+        sums = {name: values.tolist() for name, values in self.sums.items()}
         return {
-            slot: MemberStats(
-                rows=number,
-                tokens=tokens,
-                loss=values["loss"][slot],
-                grad_norm=norms[slot],
-                entropy=values["entropy"][slot] / tokens,
-                logprob_gap=values["gap"][slot] / values["known"][slot]
-                if values["known"][slot]
+            slot: SlotStats(
+                samples=int(count),
+                tokens=int(tokens[slot]),
+                loss=sums["loss"][slot],
+                entropy=sums["entropy"][slot] / tokens[slot],
+                logprob_gap=sums["gap"][slot] / sums["known"][slot]
+                if sums["known"][slot]
                 else math.nan,
-                logprob_gap_max=gap_max[slot],
-                kl=values["kl"][slot] / tokens,
-                clipped_frac=values["clipped"][slot] / tokens,
+                logprob_gap_max=sums["gap_max"][slot],
+                kl=sums["kl"][slot] / tokens[slot],
+                clipped_frac=sums["clipped"][slot] / tokens[slot],
             )
-            for slot, (number, tokens) in sorted(counts.items())
+            for slot, count in enumerate(samples)
+            if count
         }
 
 
-def _loss(
+def _compute_loss(
     forward: Forward,
-    batch: Batch,
+    batch: MicroBatch,
     routing: Routing | None,
-    tokens: Tensor,
-    settings: TrainSettings,
-    sums: _Sums,
+    loss: Loss,
+    kl: float,
+    totals: _Totals,
 ) -> Tensor:
-    """The sum of the members' losses: each is a mean over its own tokens."""
-    hidden = forward.sequences(batch.ids, batch.positions, batch.mask, routing).flatten(0, 1)[
-        batch.where
-    ]
-    logprobs, entropy = _logprobs(forward, hidden, batch.targets, batch.temperatures)
-    share = 1 / tokens[batch.members]
-    if settings.clip_low is None and settings.clip_high is None:
-        losses = -batch.advantages * logprobs
-    else:
-        apart = logprobs - torch.where(batch.sampled.isnan(), logprobs.detach(), batch.sampled)
-        ratio = torch.exp(apart.clamp(-20, 20))  # beyond, it would only overflow
-        bounded = ratio.clamp(
-            1 - (settings.clip_low or math.inf), 1 + (settings.clip_high or math.inf)
-        )
-        losses = -torch.minimum(ratio * batch.advantages, bounded * batch.advantages)
-        sums.add(
-            "clipped",
-            batch.members,
-            (ratio * batch.advantages > bounded * batch.advantages).float(),
-        )
-    if settings.kl:
+    """The sum over members of what this batch adds to their losses."""
+    logprobs, entropy = _logprobs(forward, batch, routing)
+    known = ~batch.sampled_logprobs.isnan()
+    sampled = torch.where(known, batch.sampled_logprobs, logprobs.detach())
+    losses = loss.per_token(_LossBatch(logprobs, sampled, batch.advantages, batch.lengths))
+    # Losses are functions of `logprobs` alone, so this does not reach into the model.
+    (slopes,) = torch.autograd.grad(losses.sum(), logprobs, retain_graph=True)
+    totals.add("clipped", batch, (slopes == 0) & (batch.advantages != 0))
+    if kl:
         divergence = _divergence(forward, batch, logprobs)
-        losses = losses + settings.kl * divergence
-        sums.add("kl", batch.members, divergence)
-    gap = (logprobs.detach() - batch.sampled).abs()
-    known = ~gap.isnan()
-    sums.add("gap", batch.members, torch.where(known, gap, 0.0))
-    sums.add("known", batch.members, known)
-    sums.gap_max.scatter_reduce_(0, batch.members, torch.where(known, gap, 0.0), "amax")
-    sums.add("entropy", batch.members, entropy)
-    sums.add("loss", batch.members, losses * share)
-    return (losses * share).sum()
+        losses = losses + kl * divergence
+        totals.add("kl", batch, divergence)
+    losses = losses * _weights(batch, loss, totals)
+    totals.add_gap(batch, logprobs)
+    totals.add("entropy", batch, entropy)
+    totals.add("loss", batch, losses)
+    return losses.sum()
+
+
+def _weights(batch: MicroBatch, loss: Loss, totals: _Totals) -> Tensor:
+    """[targets]: what each per-token loss counts, so that the sum is the average asked for."""
+    if loss.average == "tokens":
+        return 1 / totals.tokens[batch.slots]
+    if loss.average == "sequences":
+        length = batch.lengths.repeat_interleave(batch.lengths)
+        return 1 / (totals.samples[batch.slots] * length)
+    return 1 / (totals.samples[batch.slots] * loss.average)
 
 
 def _logprobs(
-    forward: Forward, hidden: Tensor, targets: Tensor, temperatures: Tensor
+    forward: Forward, batch: MicroBatch, routing: Routing | None
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets and the entropy there, a few logits at a time, computed
-    again in the backward pass."""
+    """Log-probabilities of the targets and the entropies there, both [targets]. Logits are made for
+    some tokens at a time, and again in the backward pass."""
+    hidden = forward.sequences(batch.ids, batch.positions, batch.mask, routing)
+    hidden = hidden.flatten(0, 1)[batch.predicted_by]  # [targets, hidden size]
 
-    def some(hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
+    def head(hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
         logprobs = torch.log_softmax(forward.logits(hidden).float() / temperatures[:, None], -1)
         entropy = -(logprobs.detach().exp() * logprobs.detach()).sum(-1)
         return logprobs.gather(-1, targets[:, None])[:, 0], entropy
 
     parts = []
-    for piece in zip(
-        *(values.split(_HEAD_TOKENS) for values in (hidden, targets, temperatures)), strict=True
-    ):
-        parts.append(
-            checkpoint(some, *piece, use_reentrant=False)
-            if torch.is_grad_enabled()
-            else some(*piece)
-        )
-    return torch.cat([logprobs for logprobs, _ in parts]), torch.cat(
-        [entropy for _, entropy in parts]
-    )
+    inputs = (hidden, batch.targets, batch.temperatures)
+    for piece in zip(*(values.split(_LOGITS_TOKENS) for values in inputs), strict=True):
+        with_grad = torch.is_grad_enabled()
+        parts.append(checkpoint(head, *piece, use_reentrant=False) if with_grad else head(*piece))
+    logprobs, entropies = zip(*parts, strict=True)
+    return torch.cat(logprobs), torch.cat(entropies)
 
 
-def _divergence(forward: Forward, batch: Batch, logprobs: Tensor) -> Tensor:
-    """An estimate of the divergence from the base for each token, never negative (Schulman's k3)."""
+def _divergence(forward: Forward, batch: MicroBatch, logprobs: Tensor) -> Tensor:
+    """KL divergence from the base for each target: Schulman's k3 estimate, never negative."""
     with torch.no_grad():
-        hidden = forward.sequences(batch.ids, batch.positions, batch.mask, None).flatten(0, 1)[
-            batch.where
-        ]
-        base, _ = _logprobs(forward, hidden, batch.targets, batch.temperatures)
+        base, _ = _logprobs(forward, batch, None)
     return torch.exp(base - logprobs) - 1 - (base - logprobs)
 
 
-# batches
+# packing
 
 
-def _dealt(rows: Sequence[TrainSample], parts: int) -> Iterator[list[TrainSample]]:
-    """The rows of each slot, dealt out in turn."""
-    for part in range(parts):
-        by_slot: dict[int, int] = defaultdict(int)
-        found = []
-        for row in rows:
-            if by_slot[row.slot] % parts == part:
-                found.append(row)
-            by_slot[row.slot] += 1
-        if found:
-            yield found
-
-
-def _batches(
-    rows: Sequence[TrainSample], tokens_in_flight: int, share: bool, device: torch.device
-) -> Iterator[Batch]:
-    """Sequences of about one length together, whoever's they are, and at most so many tokens at a
-    time, or one sequence that is longer."""
+def split(
+    samples: Sequence[TrainSample], max_tokens: int, share_prompts: bool, device: torch.device
+) -> Iterator[MicroBatch]:
+    """Micro-batches of sequences of similar length, of any members, with at most `max_tokens` each;
+    a longer sequence is one of its own."""
     sequences = sorted(
-        _sequences(rows, tokens_in_flight, share), key=lambda sequence: -sequence.size
+        _pack(samples, max_tokens, share_prompts), key=lambda sequence: -sequence.size
     )
     while sequences:
-        room = max(1, tokens_in_flight // sequences[0].size)
-        yield _batch(sorted(sequences[:room], key=lambda sequence: sequence.slot), device)
-        sequences = sequences[room:]
+        count = max(1, max_tokens // sequences[0].size)
+        yield _lay_out(sorted(sequences[:count], key=lambda sequence: sequence.slot), device)
+        sequences = sequences[count:]
 
 
-def _sequences(rows: Sequence[TrainSample], most: int, share: bool) -> list[Sheaf]:
-    found: list[Sheaf] = []
-    open_: dict[tuple[int, tuple[int, ...]], Sheaf] = {}
-    for row in rows:
-        key = row.slot, row.prompt
-        sequence = open_.get(key) if share else None
-        if sequence is None or sequence.size + len(row.completion) > max(most, 1):
-            sequence = open_[key] = Sheaf(row.slot, row.prompt, len(row.prompt))
-            found.append(sequence)
-        sequence.add(row)
-    return found
+def _pack(
+    samples: Sequence[TrainSample], max_tokens: int, share_prompts: bool
+) -> list[PackedSequence]:
+    sequences: list[PackedSequence] = []
+    open_: dict[tuple[int, tuple[int, ...]], PackedSequence] = {}
+    for sample in samples:
+        key = sample.slot, sample.prompt
+        sequence = open_.get(key) if share_prompts else None
+        if sequence is None or sequence.size + len(sample.completion) > max_tokens:
+            sequence = open_[key] = PackedSequence(sample.slot, sample.prompt, len(sample.prompt))
+            sequences.append(sequence)
+        sequence.add(sample)
+    return sequences
 
 
-def _batch(sequences: list[Sheaf], device: torch.device) -> Batch:
-    """A token's place follows from the piece it is of: a prompt, or a completion. No token is
-    touched one by one."""
-    length = (
-        -(-max(sequence.size for sequence in sequences) // 8) * 8
-    )  # attention kernels want multiples of eight
-    rows = [row for sequence in sequences for row in sequence.rows]
-    pieces = [
-        piece
+def _lay_out(sequences: list[PackedSequence], device: torch.device) -> MicroBatch:
+    """Sequences as rows of one batch. A segment is a prompt or a completion; everything is computed
+    per segment and repeated for its tokens. Two rows, with completions a and b of p, and c of q:
+
+        ids           p p p a a b b b    q q c . . . . .    . is padding
+        segment       0 0 0 1 1 2 2 2    0 0 1 - - - - -    a token sees 0 and its own
+        positions     0 1 2 3 4 3 4 5    0 1 2 3 4 5 6 7    every completion follows the prompt
+        column        0 1 2 3 4 5 6 7    0 1 2 3 4 5 6 7
+        predicted by        2 3 2 5 6        1              the prompt's last token predicts the
+                                                            first one of every completion
+    """
+    # Attention kernels are fastest for multiples of eight.
+    length = -(-max(sequence.size for sequence in sequences) // 8) * 8
+    samples = [sample for sequence in sequences for sample in sequence.samples]
+
+    # per segment
+    segments = [
+        segment
         for sequence in sequences
-        for piece in (sequence.prompt, *(row.completion for row in sequence.rows))
+        for segment in (sequence.prompt, *(sample.completion for sample in sequence.samples))
     ]
-    sizes = np.array([len(piece) for piece in pieces])
-    turns = np.array([turn for sequence in sequences for turn in range(len(sequence.rows) + 1)])
-    numbers = np.cumsum(turns == 0) - 1
-    prompts = np.array([len(sequence.prompt) for sequence in sequences])[numbers]
-    ends = np.cumsum(sizes)
-    inside = np.arange(ends[-1]) - np.repeat(ends - sizes, sizes)
-    firsts = numbers * length + (ends - sizes) - (ends - sizes)[turns == 0][numbers]
-    places = np.repeat(firsts, sizes) + inside
-    tokens = _flat(pieces, np.int64)
+    sizes = np.array([len(segment) for segment in segments])
+    number = np.array([n for sequence in sequences for n in range(len(sequence.samples) + 1)])
+    row = np.cumsum(number == 0) - 1
+    prompt_size = np.array([len(sequence.prompt) for sequence in sequences])[row]
+    start = np.cumsum(sizes) - sizes  # among the tokens of all rows, without padding
+    column = start - start[number == 0][row]
+
+    # per token
+    segment = np.repeat(np.arange(len(segments)), sizes)
+    tokens = _flatten(segments, np.int64)
+    offset = np.arange(len(tokens)) - start[segment]
+    place = (row * length + column)[segment] + offset  # in [rows * length]
+    previous = np.where(offset == 0, (row * length + prompt_size)[segment], place) - 1
+    trained = number[segment] > 0
+
+    # per place
     ids = np.zeros(len(sequences) * length, dtype=np.int64)
-    ids[places] = tokens
+    ids[place] = tokens
     positions = np.tile(np.arange(length), len(sequences))
-    positions[places] = inside + np.repeat(np.where(turns == 0, 0, prompts), sizes)
-    segments = np.full(len(sequences) * length, -1)
-    """0 for the prompt, then the number of the completion; -1 for padding."""
-    segments[places] = np.repeat(turns, sizes)
-    learned = np.repeat(turns, sizes) > 0
-    # the prompt's last token foretells the first one of every completion
-    before = np.where(inside == 0, np.repeat(numbers * length + prompts, sizes), places) - 1
-    written = sizes[turns > 0]
+    positions[place] = offset + np.where(number == 0, 0, prompt_size)[segment]
+    segment_numbers = np.full(len(sequences) * length, -1)
+    segment_numbers[place] = number[segment]
+
+    lengths = sizes[number > 0]  # per completion
+    temperatures = np.array([sample.temperature or 1.0 for sample in samples], dtype=np.float32)
 
     def on_device(values: Any) -> Tensor:
         return put(torch.from_numpy(values), device)
 
-    segment = on_device(segments.reshape(len(sequences), length))
-    return Batch(
-        slots=[sequence.slot for sequence in sequences],
-        ids=on_device(ids.reshape(len(sequences), length)),
-        positions=on_device(positions.reshape(len(sequences), length)),
-        mask=_mask(segment) if turns.max() > 1 else None,
-        where=on_device(before[learned]),
-        targets=on_device(tokens[learned]),
-        members=on_device(np.repeat([row.slot for row in rows], written)),
-        advantages=on_device(_flat((_advantages(row) for row in rows), np.float32)),
-        sampled=on_device(
-            _flat((row.logprobs or [math.nan] * len(row.completion) for row in rows), np.float32)
-        ),
-        temperatures=on_device(
-            np.repeat(np.array([row.temperature or 1.0 for row in rows], dtype=np.float32), written)
-        ),
-        real=int(ends[-1]),
+    shape = (len(sequences), length)
+    shared = int(number.max()) > 1
+    return MicroBatch(
+        row_slots=[sequence.slot for sequence in sequences],
+        ids=on_device(ids.reshape(shape)),
+        positions=on_device(positions.reshape(shape)),
+        mask=_mask(on_device(segment_numbers.reshape(shape))) if shared else None,
+        predicted_by=on_device(previous[trained]),
+        targets=on_device(tokens[trained]),
+        slots=on_device(np.repeat([sample.slot for sample in samples], lengths)),
+        advantages=on_device(_flatten(map(_advantages, samples), np.float32)),
+        sampled_logprobs=on_device(_flatten(map(_sampled_logprobs, samples), np.float32)),
+        temperatures=on_device(np.repeat(temperatures, lengths)),
+        lengths=on_device(lengths),
+        unpadded=len(tokens),
     )
 
 
-def _flat(values: Iterable[Iterable[float]], kind: Any) -> Any:
-    return np.fromiter(chain.from_iterable(values), kind)
+def _flatten(values: Iterable[Iterable[float]], dtype: Any) -> Any:
+    return np.fromiter(chain.from_iterable(values), dtype)
 
 
-def _mask(segment: Tensor) -> Tensor:
-    """A token sees the prompt and its own completion, up to itself."""
-    length = segment.shape[1]
-    causal = torch.ones(length, length, dtype=torch.bool, device=segment.device).tril()
-    same = (segment[:, :, None] == segment[:, None, :]) | (segment[:, None, :] == 0)
+def _mask(segments: Tensor) -> Tensor:
+    """From [rows, length]: a token sees the prompt and its own completion, up to itself."""
+    length = segments.shape[1]
+    causal = torch.ones(length, length, dtype=torch.bool, device=segments.device).tril()
+    same = (segments[:, :, None] == segments[:, None, :]) | (segments[:, None, :] == 0)
     return (causal & same)[:, None]
 
 
-def _advantages(row: TrainSample) -> Sequence[float]:
-    if isinstance(row.advantage, tuple):
-        assert len(row.advantage) == len(row.completion)
-        return row.advantage
-    return [row.advantage] * len(row.completion)
+def _advantages(sample: TrainSample) -> Sequence[float]:
+    if isinstance(sample.advantage, tuple):
+        assert len(sample.advantage) == len(sample.completion)
+        return sample.advantage
+    return [sample.advantage] * len(sample.completion)
+
+
+def _sampled_logprobs(sample: TrainSample) -> Sequence[float]:
+    return sample.logprobs or [math.nan] * len(sample.completion)

@@ -7,7 +7,7 @@ into the ledger is the loop's work.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from redqueen.stages.evolve.operator import Operator, OperatorSettings, Outside,
 from redqueen.stages.evolve.select import SELECTIONS, Standing, deaths
 
 if TYPE_CHECKING:
-    from redqueen.engine.torch.population import Adapter
+    from redqueen.models.adapter import Adapter
     from redqueen.stages.evolve.lowrank import Stack
     from redqueen.stages.evolve.operator_rng import Draws
 
@@ -161,20 +161,24 @@ def breed(
     parents are, and is left where they are."""
     import torch
 
+    from redqueen.models.adapter import LoraPair
     from redqueen.stages.evolve.lowrank import stacks
     from redqueen.stages.evolve.operator_rng import Draws
 
-    made, draws = operator(settings), Draws(seed, list(parents[0]))
-    home = next(iter(parents[0].values()))[0].device
-    child: Adapter = {}
+    names = list(parents[0].projections)
+    made, draws = operator(settings), Draws(seed, names)
+    home = next(iter(parents[0].projections.values())).a.device
+    child: dict[str, LoraPair] = {}
     options = settings.settings if isinstance(settings, Outside) else settings
     with torch.no_grad():
-        for group in stacks(parents, torch.device(device) if device else home):
+        factors = [parent.projections for parent in parents]
+        for group in stacks(factors, torch.device(device) if device else home):
             given = (group[0], group[-1]) if is_crossover(settings) else group[:1]
             born = _alive(made.function(*given, options, draws), draws)
             for place, name in enumerate(born.names):
-                child[name] = born.a[place].to(home, copy=True), born.b[place].to(home, copy=True)
-    return {name: child[name] for name in parents[0]}
+                a, b = (both[place].to(home, copy=True) for both in (born.a, born.b))
+                child[name] = LoraPair(a, b)
+    return replace(parents[0], projections={name: child[name] for name in names})
 
 
 def _alive(child: "Stack", draws: "Draws") -> "Stack":

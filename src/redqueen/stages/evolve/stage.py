@@ -13,7 +13,7 @@ from redqueen.stages.evolve.plan import apply, breed, plan
 from redqueen.stages.evolve.select import Standing
 
 if TYPE_CHECKING:
-    from redqueen.engine.torch.population import Adapter
+    from redqueen.models.adapter import Adapter
 
 _MOST_FURTHER = 5
 """Times that a child is mutated further, at most."""

@@ -1,0 +1,138 @@
+"""Policy losses: from log-probabilities and advantages to one number per token.
+
+    LOSSES["dapo"](batch, settings) -> losses [tokens]
+
+A loss uses methods of tensors only, so that an engine brings its own. How per-token losses are
+averaged into a member's loss is a setting, `average`: see `redqueen.engine.protocol.Average`.
+Clipping matters only where the policy has moved since sampling: with more than one optimizer step.
+
+Below, r is the probability of a token now over that when it was sampled, and A its advantage.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field, PositiveInt
+
+from redqueen.config.registry import Choice, CustomChoice, Entry, Registry
+from redqueen.engine.protocol import Loss, LossBatch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_MAX_LOG_RATIO = 20.0
+"""Beyond this, exp would overflow in the product with an advantage."""
+
+
+class LossChoice(Choice):
+    average: Literal["tokens", "sequences"] | PositiveInt = "tokens"
+    """`tokens`: mean over all tokens of a member. `sequences`: mean over its completions of each
+    one's token mean. A number: mean over its completions of each one's sum, divided by it."""
+
+
+class CustomLoss(CustomChoice, LossChoice):
+    """A loss of your own by import path."""
+
+
+class Clipped(LossChoice):
+    clip_low: float | None = Field(default=0.2, gt=0)
+    """The ratio is clipped at 1 - clip_low; none: not from below."""
+    clip_high: float | None = Field(default=0.2, gt=0)
+    """The ratio is clipped at 1 + clip_high; none: not from above."""
+
+    def clip(self, ratio: "Tensor") -> "Tensor":
+        return ratio.clamp(1 - (self.clip_low or math.inf), 1 + (self.clip_high or math.inf))
+
+
+class Ppo(Clipped):
+    type: str = "ppo"
+
+
+class Dapo(Clipped):
+    """PPO's loss with clip-higher, averaged over tokens (Yu et al. 2025, arXiv 2503.14476)."""
+
+    type: str = "dapo"
+    clip_high: float | None = Field(default=0.28, gt=0)
+    """Wider than clip_low, so that unlikely tokens can become likely."""
+
+
+class DrGrpo(Clipped):
+    """PPO's loss summed over a completion and divided by a constant (Liu et al. 2025, arXiv
+    2503.20783). Goes with an estimator that does not divide by the deviation, such as rloo."""
+
+    type: str = "dr_grpo"
+    average: Literal["tokens", "sequences"] | PositiveInt = 1024
+    """A constant, usually the longest completion: no completion counts less for being longer."""
+
+
+class Gspo(Clipped):
+    type: str = "gspo"
+    clip_low: float | None = Field(default=3e-4, gt=0)
+    """Small, as it bounds a geometric mean over the completion."""
+    clip_high: float | None = Field(default=4e-4, gt=0)
+    average: Literal["tokens", "sequences"] | PositiveInt = "sequences"
+
+
+class Cispo(Clipped):
+    type: str = "cispo"
+    clip_low: float | None = Field(default=None, gt=0)
+    clip_high: float | None = Field(default=4.0, gt=0)
+
+
+class Reinforce(LossChoice):
+    type: str = "reinforce"
+
+
+def reinforce(batch: LossBatch, settings: LossChoice) -> "Tensor":
+    """The plain policy gradient (Williams 1992): -A log p. Exact as long as the policy is the one
+    that sampled, with one optimizer step."""
+    return -batch.advantages * batch.logprobs
+
+
+def ppo(batch: LossBatch, settings: Clipped) -> "Tensor":
+    """Clipped surrogate (Schulman et al. 2017, arXiv 1707.06347): -min(r A, clip(r) A)."""
+    ratio = _ratio(batch)
+    return -(ratio * batch.advantages).minimum(settings.clip(ratio) * batch.advantages)
+
+
+def gspo(batch: LossBatch, settings: Clipped) -> "Tensor":
+    """Group sequence policy optimization (Zheng et al. 2025, arXiv 2507.18071): PPO's loss with one
+    ratio for the whole completion, the geometric mean of r over its tokens."""
+    log_ratio = batch.sequence_mean(batch.logprobs - batch.sampled_logprobs)
+    ratio = log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
+    return -(ratio * batch.advantages).minimum(settings.clip(ratio) * batch.advantages)
+
+
+def cispo(batch: LossBatch, settings: Clipped) -> "Tensor":
+    """Clipped importance sampling (MiniMax 2025, arXiv 2506.13585): -sg(clip(r)) A log p, with sg
+    for no gradient. The weight is clipped, so no token loses its gradient."""
+    return -settings.clip(_ratio(batch)).detach() * batch.advantages * batch.logprobs
+
+
+def _ratio(batch: LossBatch) -> "Tensor":
+    log_ratio = batch.logprobs - batch.sampled_logprobs
+    return log_ratio.clamp(-_MAX_LOG_RATIO, _MAX_LOG_RATIO).exp()
+
+
+LOSSES: Registry[Callable[[LossBatch, Any], "Tensor"]] = Registry(
+    "loss",
+    {
+        "reinforce": Entry(reinforce, Reinforce),
+        "ppo": Entry(ppo, Ppo),
+        "dapo": Entry(ppo, Dapo),
+        "dr_grpo": Entry(ppo, DrGrpo),
+        "gspo": Entry(gspo, Gspo),
+        "cispo": Entry(cispo, Cispo),
+    },
+    custom=CustomLoss,
+)
+
+
+def bind_loss(choice: Choice) -> Loss:
+    """The loss that a setting chooses, as an engine takes it."""
+    average = choice.average if isinstance(choice, LossChoice) else "tokens"
+    settings = choice.settings if isinstance(choice, CustomChoice) else choice
+    per_token: Callable[..., Tensor] = LOSSES[choice.type]
+    return Loss(partial(per_token, settings=settings), average)
