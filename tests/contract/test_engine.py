@@ -27,8 +27,8 @@ from redqueen.engine.torch.decode_loop import DecodeLoop
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.learner import split
 from redqueen.engine.torch.prefill_queue import PromptGroup
-from redqueen.engine.torch.scheduler import Scheduler
 from redqueen.engine.torch.routing import Routing
+from redqueen.engine.torch.scheduler import Scheduler
 from redqueen.errors import ConfigError, DataError
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import Base, load_base

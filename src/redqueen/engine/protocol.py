@@ -292,8 +292,8 @@ class EngineSpec:
 
     base: str
     slots: int
-    lora: LoraConfig = LoraConfig()
-    config: EngineConfig = EngineConfig()
+    lora: LoraConfig = field(default_factory=LoraConfig)
+    config: EngineConfig = field(default_factory=EngineConfig)
     device: str = "auto"
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     seed: int = 0
@@ -312,9 +312,9 @@ ENGINES: Registry[EngineType] = Registry(
 )
 
 
-def create_engine(type: str, spec: EngineSpec) -> Engine:
+def create_engine(name: str, spec: EngineSpec) -> Engine:
     """An engine by its name in the table, or by import path."""
-    return ENGINES[type].create(spec)
+    return ENGINES[name].create(spec)
 
 
 # removed once core uses the port

@@ -98,9 +98,9 @@ class RunMember:
 
         checkpoint = newest_checkpoint(self.run.folder)
         saved = choose(saved_members(checkpoint, self.row["world"]), self.row["member"])
-        population, (adapter,) = load_adapters(self.run.about, checkpoint, [saved], base)
-        population.write(0, adapter)
-        save_adapter(population, 0, Path(out))
+        loaded, (adapter,) = load_adapters(self.run.about, checkpoint, [saved], base)
+        name, fingerprint = self.run.about.get("base", ""), loaded.fingerprint
+        save_adapter(adapter, Path(out), base=name, fingerprint=fingerprint)
         return Path(out)
 
 

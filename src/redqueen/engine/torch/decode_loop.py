@@ -20,8 +20,8 @@ from redqueen.engine.protocol import Completion, OnFinish, SampleRequest, Sampli
 from redqueen.engine.torch.cache import PromptKV
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.forward import Forward
-from redqueen.engine.torch.routing import put
 from redqueen.engine.torch.prefill_queue import Entry, PromptGroup
+from redqueen.engine.torch.routing import put
 from redqueen.engine.torch.sampling import sample_tokens
 from redqueen.engine.torch.scheduler import Moves, Scheduler
 from redqueen.models.base import Base
