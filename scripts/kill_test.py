@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Kill a run of Pawn by SIGKILL at random moments, resume it each time, and compare its digest with
-that of a run that nobody killed.
+"""Kill a run of Pawn with SIGKILL at random moments, resume it each time, and compare its digest
+with that of an undisturbed run.
 
-    .venv/bin/python scripts/kill_test.py                    20 kills, about ten minutes on two cores
+    .venv/bin/python scripts/kill_test.py                  20 kills, about ten minutes on two cores
     .venv/bin/python scripts/kill_test.py --kills 100 --steps 30 --seed 7
 
-A quarter of the kills hit the set-up; the others are drawn evenly over the time that three steps
-take: every stage of a step, the ledger's transaction and the checkpoint are hit. Where a run comes
-to its end before it had its kills, another one of the same seed begins.
+A quarter of the kills hit the set-up; the others are uniform over the duration of three steps, and
+hit every stage, the ledger's transaction and the checkpoint. If a run ends before it has had its
+kills, another one starts with the same seed.
 """
 
 import argparse
@@ -23,56 +23,62 @@ import time
 from pathlib import Path
 
 SETTINGS = (
-    "population.teachers=2", "population.students=2", "tasks.kinds=['code_o', 'code_f']", "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
-    "propose.prompts=1", "propose.samples=3", "propose.max_tokens=96", "propose.max_prompt_chars=600", "propose.temperature=1.2",
-    "solve.attempts=3", "solve.max_tokens=64", "solve.temperature=1.5", "evolve.every=2", "evolve.share=0.5",
-    "stop.steps_without_problem=1000", "stop.steps_without_update=1000", "evaluate.suite=", "sandbox.workers=1",
+    "population.teachers=2", "population.students=2", "tasks.kinds=['code_o', 'code_f']",
+    "archive.seed_count=8", "archive.seed_tiers=[2, 3]",
+    "propose.prompts=1", "propose.samples=3", "propose.max_tokens=96",
+    "propose.max_prompt_chars=600", "propose.temperature=1.2",
+    "solve.attempts=3", "solve.max_tokens=64", "solve.temperature=1.5",
+    "evolve.every=2", "evolve.share=0.5",
+    "stop.steps_without_problem=1000", "stop.steps_without_update=1000",
+    "evaluate.suite=", "sandbox.workers=1",
 )  # fmt: skip
 
 
-BEGUN = {"run": "parameters each", "resume": "going on after step"}
-"""What a command says when its set-up is over, or nearly."""
+SET_UP_ENDS = {"run": "parameters each", "resume": "going on after step"}
+"""What a command writes when its set-up is over, or nearly."""
 SET_UP_S = 6.0
 
 
 def main() -> int:
-    options = _options()
+    options = _parse_options()
     folder = Path(tempfile.mkdtemp(prefix="redqueen-kills-", dir=options.folder))
     settings = [*SETTINGS, f"steps={options.steps}", f"seed={options.seed}", *options.set]
-    began = time.monotonic()
-    _call(_run(folder / "straight", settings), folder / "straight.log")
-    whole_s = time.monotonic() - began
-    expected, step_s = _digest(folder / "straight"), _step_s(folder / "straight")
-    _say(
-        f"without kills: {options.steps} steps in {whole_s:.0f} s, {step_s:.1f} s each; digest {expected[:16]}"
+    started = time.monotonic()
+    _call(_run_command(folder / "undisturbed", settings), folder / "undisturbed.log")
+    total_s = time.monotonic() - started
+    expected, step_s = _digest(folder / "undisturbed"), _step_s(folder / "undisturbed")
+    _print(
+        f"without kills: {options.steps} steps in {total_s:.0f} s, {step_s:.1f} s each; "
+        f"digest {expected[:16]}"
     )
-    draw, kills, number, differ = random.Random(options.seed), 0, 1, 0
+    rng, kills, number, different = random.Random(options.seed), 0, 1, 0
     while kills < options.kills:
-        run, hit = folder / f"killed-{number}", 0
-        while not _ended(run):
+        run, kills_before = folder / f"killed-{number}", kills
+        while not _has_ended(run):
             if kills == options.kills:
-                _call(_next(run, settings), folder / "last.log")
+                _call(_next_command(run, settings), folder / "last.log")
                 break
             step_s = _step_s(run) or step_s  # other work on the machine may slow it down
-            if _killed(_next(run, settings), draw, step_s, run, kills + 1):
-                kills, hit = kills + 1, hit + 1
-        equal = _digest(run) == expected
-        differ += not equal
-        _say(
-            f"run {number}: {hit} kills, {_steps(run)} steps, digest {_digest(run)[:16]}: {'equal' if equal else 'DIFFERENT'}"
+            kills += _start_and_kill(_next_command(run, settings), rng, step_s, run, kills + 1)
+        digest = _digest(run)
+        different += digest != expected
+        _print(
+            f"run {number}: {kills - kills_before} kills, {_steps(run)} steps, "
+            f"digest {digest[:16]}: {'equal' if digest == expected else 'DIFFERENT'}"
         )
         number += 1
-    _say(
-        f"{kills} kills over {number - 1} runs of {options.steps} steps: {differ} of the digests differ from the run without kills"
+    _print(
+        f"{kills} kills over {number - 1} runs of {options.steps} steps: {different} of the "
+        "digests differ from the run without kills"
     )
-    if differ:
-        _say(f"the runs are in {folder}")
+    if different:
+        _print(f"the runs are in {folder}")
     else:
         shutil.rmtree(folder)
-    return 1 if differ else 0
+    return 1 if different else 0
 
 
-def _options() -> argparse.Namespace:
+def _parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description="Kill a run at random moments, resume it each time, compare digests."
     )
@@ -84,26 +90,23 @@ def _options() -> argparse.Namespace:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of the run; may be repeated",
+        help="a setting of the runs; may be repeated",
     )
     parser.add_argument(
-        "--folder", type=Path, help="where the runs are put; by default with other temporary files"
+        "--folder",
+        type=Path,
+        help="where to put the runs; by default the folder for temporary files",
     )
     return parser.parse_args()
 
 
-def _run(run: Path, settings: list[str]) -> list[str]:
-    return [
-        "run",
-        "pawn-cpu",
-        "--out",
-        str(run),
-        *(word for setting in settings for word in ("--set", setting)),
-    ]
+def _run_command(run: Path, settings: list[str]) -> list[str]:
+    options = [word for setting in settings for word in ("--set", setting)]
+    return ["run", "pawn-cpu", "--out", str(run), *options]
 
 
-def _next(run: Path, settings: list[str]) -> list[str]:
-    return ["resume", str(run)] if (run / "run.sqlite").exists() else _run(run, settings)
+def _next_command(run: Path, settings: list[str]) -> list[str]:
+    return ["resume", str(run)] if (run / "run.sqlite").exists() else _run_command(run, settings)
 
 
 def _start(words: list[str], log: Path) -> "subprocess.Popen[bytes]":
@@ -119,25 +122,27 @@ def _call(words: list[str], log: Path) -> None:
         sys.exit(f"redqueen {words[0]} failed:\n{log.read_text()}")
 
 
-def _killed(words: list[str], draw: random.Random, step_s: float, run: Path, number: int) -> bool:
-    """Whether it was still there to be killed."""
+def _start_and_kill(
+    words: list[str], rng: random.Random, step_s: float, run: Path, number: int
+) -> bool:
+    """Start a command and kill it; False if it ended first."""
     log = run.with_suffix(".log")
-    process, began = _start(words, log), time.monotonic()
-    if draw.random() < 0.75:
-        while process.poll() is None and BEGUN[words[0]] not in log.read_text():
+    process, started = _start(words, log), time.monotonic()
+    if rng.random() < 0.75:
+        while process.poll() is None and SET_UP_ENDS[words[0]] not in log.read_text():
             time.sleep(0.01)
-        where, begun = "in its steps", time.monotonic()
-        end = begun + draw.uniform(0, 3 * step_s)
+        where, end = "in its steps", time.monotonic() + rng.uniform(0, 3 * step_s)
     else:
-        where, end = "in its set-up", began + draw.uniform(0, SET_UP_S)
+        where, end = "in its set-up", started + rng.uniform(0, SET_UP_S)
     while process.poll() is None and time.monotonic() < end:
         time.sleep(0.001)
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
-        half = ", a checkpoint was half-way" if any(run.glob("checkpoints/.*")) else ""
-        _say(
-            f"kill {number:3} after {time.monotonic() - began:5.1f} s of {words[0]:6} {where:13}: step {_steps(run)} is whole{half}"
+        half = ", a checkpoint was incomplete" if any(run.glob("checkpoints/.*")) else ""
+        _print(
+            f"kill {number:3} after {time.monotonic() - started:5.1f} s of {words[0]:6} "
+            f"{where:13}: step {_steps(run)} is complete{half}"
         )
         return True
     if process.returncode:
@@ -146,7 +151,7 @@ def _killed(words: list[str], draw: random.Random, step_s: float, run: Path, num
 
 
 def _value(run: Path, query: str) -> object:
-    """What a ledger says; None where there is none."""
+    """The first value of a query; None if there is no ledger yet."""
     if not (run / "run.sqlite").exists():
         return None
     connection = sqlite3.connect(f"{(run / 'run.sqlite').as_uri()}?mode=ro", uri=True)
@@ -161,17 +166,18 @@ def _steps(run: Path) -> object:
     return _value(run, "SELECT max(step) FROM marks")
 
 
-def _ended(run: Path) -> bool:
+def _has_ended(run: Path) -> bool:
     return _value(run, "SELECT 1 FROM run WHERE name = 'ended'") is not None
 
 
 def _step_s(run: Path) -> float:
-    """Seconds of a step, lately."""
-    found = _value(
+    """Mean seconds of the last steps."""
+    seconds = _value(
         run,
-        "SELECT sum(seconds) / count(DISTINCT step) FROM timings WHERE step > (SELECT max(step) - 3 FROM timings)",
+        "SELECT sum(seconds) / count(DISTINCT step) FROM timings "
+        "WHERE step > (SELECT max(step) - 3 FROM timings)",
     )
-    return float(str(found or 0))
+    return float(str(seconds or 0))
 
 
 def _digest(run: Path) -> str:
@@ -183,7 +189,7 @@ def _digest(run: Path) -> str:
     ).stdout.strip()
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
 

@@ -1,11 +1,11 @@
-"""Errors a user can cause: each says what was wrong, what we got, and what to do."""
+"""Errors that a user can cause. Each says what is wrong, what was found, and what to do."""
 
 import difflib
 from collections.abc import Iterable
 
 
 class RedQueenError(Exception):
-    """Shown to the user as a message, never as a traceback."""
+    """The command line shows it as a message, without a traceback."""
 
 
 class ConfigError(RedQueenError):
@@ -13,7 +13,7 @@ class ConfigError(RedQueenError):
 
 
 class SandboxError(RedQueenError):
-    """The sandbox cannot be built or cannot be trusted on this machine."""
+    """The sandbox cannot be built, or does not hold, on this machine."""
 
 
 class DataError(RedQueenError):
@@ -21,11 +21,11 @@ class DataError(RedQueenError):
 
 
 class StorageError(RedQueenError):
-    """The disk is full or fails: what was whole before is whole still."""
+    """The disk is full or failing. What was complete before is still complete."""
 
 
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
-    """A message for a name that is none of the choices, with the nearest one."""
+    """The message for a name that is not one of the choices, with the nearest one."""
     known = sorted(choices)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""

@@ -1,5 +1,4 @@
-"""Files of one JSON object a line: read with errors that name the line, written so that a reader
-sees whole lines only."""
+"""JSON Lines files: one object per line, read with errors that name the line."""
 
 import contextlib
 import json
@@ -12,26 +11,30 @@ from redqueen.errors import DataError
 
 
 def read_jsonl(path: Path, required: tuple[str, ...]) -> list[tuple[int, dict[str, Any]]]:
-    """The objects of a file with their line numbers, each with the required fields, which hold
-    text. Blank lines are passed over."""
+    """The objects of a file with their line numbers. Required fields must be texts; blank lines are
+    skipped."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise DataError(f"there is no file {path}") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
-    items = [(number, _object(path, number, line, required)) for number, line in _lines(text)]
+    items = [
+        (number, _parse_object(path, number, line, required))
+        for number, line in enumerate(text.split("\n"), 1)
+        if line.strip()
+    ]
     if not items:
         raise DataError(
-            f"{path} is empty: expected one JSON object a line, with {', '.join(required)}"
+            f"{path} is empty: expected one JSON object per line, with {', '.join(required)}"
         )
     return items
 
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """The file to write to, or standard output. Opened before the work, so that a wrong name costs
-    nothing."""
+    """The file to write to, or standard output if there is no path. Open it before the work, so
+    that a path that cannot be written costs nothing."""
     if path is None:
         yield sys.stdout
         return
@@ -43,13 +46,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         yield file
 
 
-def _lines(text: str) -> Iterator[tuple[int, str]]:
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            yield number, line
-
-
-def _object(path: Path, number: int, line: str, required: tuple[str, ...]) -> dict[str, Any]:
+def _parse_object(path: Path, number: int, line: str, required: tuple[str, ...]) -> dict[str, Any]:
     try:
         item = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.cli.bench.sandbox import _descendants, _footprint, jobs
+from redqueen.cli.bench.sandbox import find_descendants, make_jobs, measure_footprint
 from redqueen.config.sandbox import SandboxConfig, Wall
 from redqueen.errors import SandboxError
 from redqueen.sandbox import Job, Limits
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 def zygote_processes(pool: SandboxPool) -> list[int]:
     """The serving processes: behind a pid namespace the started one is only the outer half."""
     return [
-        (_descendants(zygote.process.pid) or [zygote.process.pid])[0]
+        (find_descendants(zygote.process.pid) or [zygote.process.pid])[0]
         for worker in pool.workers
         for zygote in worker.zygotes
     ]
@@ -40,7 +40,7 @@ def outer_processes(pool: SandboxPool) -> list[int]:
 def test_killed_zygotes_are_replaced_and_every_job_keeps_its_outcome(
     victims: Callable[[SandboxPool], list[int]],
 ) -> None:
-    batch = jobs(60, stable=True)
+    batch = make_jobs(60, stable=True)
     with SandboxPool(SandboxConfig(workers=2)) as pool:
         expected = [outcome.results for outcome in pool.run(batch)]
         for pid in victims(pool):
@@ -70,7 +70,7 @@ def test_a_child_shot_from_outside_is_run_again() -> None:
 def _shoot_first_child(parent: int) -> None:
     end = time.monotonic() + 20
     while time.monotonic() < end:
-        for child in _descendants(parent):
+        for child in find_descendants(parent):
             os.kill(child, signal.SIGKILL)
             return
 
@@ -111,7 +111,7 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(
     assert trainer.stdout is not None
     assert trainer.stdout.readline() == b"ready\n"
     time.sleep(0.3)
-    family = _descendants(trainer.pid)
+    family = find_descendants(trainer.pid)
     assert len(family) >= 8  # six zygotes and two children at work
     trainer.kill()
     trainer.wait()
@@ -137,7 +137,7 @@ def test_a_process_forked_from_the_trainer_keeps_no_zygote_alive() -> None:
     )
     assert trainer.stdout is not None
     assert trainer.stdout.readline() == b"ready\n"
-    family = _descendants(trainer.pid)
+    family = find_descendants(trainer.pid)
     assert len(family) >= 7
     trainer.kill()
     trainer.wait()
@@ -170,16 +170,16 @@ def _is_alive(pid: int) -> bool:
 
 def test_jobs_leave_no_memory_processes_descriptors_or_files_behind(pool: SandboxPool) -> None:
     batch = [
-        *jobs(40),
+        *make_jobs(40),
         Job("import os\ndef f(): os.abort()"),
         Job("def f(): return 1 / 0"),
         Job("print(1)", mode="script"),
         Job("def f(): return 1", mode="tests", tests="candidate()"),
     ]
     pool.run(batch * 3)
-    before = _footprint(pool)
+    before = measure_footprint()
     pool.run(batch * 20)
-    after = _footprint(pool)
+    after = measure_footprint()
     assert after["processes"] == before["processes"]
     assert after["descriptors"] == before["descriptors"]
     assert after["trainer_mb"] < before["trainer_mb"] + 8

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.cli.bench.sandbox import _descendants, jobs
+from redqueen.cli.bench.sandbox import find_descendants, make_jobs
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import ConfigError, SandboxError
 from redqueen.sandbox.backends import SANDBOXES, open_sandbox
@@ -38,7 +38,7 @@ class OwnPool(SandboxPool):
 def test_outcomes_are_those_of_a_pool_in_order_with_any_number_of_drivers(
     workers: int, drivers: int
 ) -> None:
-    batch = jobs(40, stable=True)
+    batch = make_jobs(40, stable=True)
     with (
         SandboxPool(SandboxConfig(workers=1)) as pool,
         RemoteSandbox(SandboxConfig(workers=workers)) as remote,
@@ -55,7 +55,7 @@ def test_outcomes_are_those_of_a_pool_in_order_with_any_number_of_drivers(
 
 
 def test_inspections_and_limits_cross_over_whole() -> None:
-    batch = jobs(6, stable=True, inspected=True)
+    batch = make_jobs(6, stable=True, inspected=True)
     with (
         SandboxPool(SandboxConfig(workers=1)) as pool,
         RemoteSandbox(SandboxConfig(workers=1)) as remote,
@@ -70,9 +70,9 @@ def test_when_one_of_its_processes_is_killed_it_says_so_instead_of_hanging(kille
     with RemoteSandbox(SandboxConfig(workers=5)) as remote:
         os.kill(remote.drivers[killed].process.pid, signal.SIGKILL)
         with pytest.raises(SandboxError, match="has ended"):
-            remote.run(jobs(8))
+            remote.run(make_jobs(8))
         with pytest.raises(SandboxError, match="is closed"):
-            remote.run(jobs(8))
+            remote.run(make_jobs(8))
 
 
 def test_walls_that_do_not_hold_in_another_process_are_reported_here(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ def test_nothing_is_left_two_seconds_after_the_trainer_is_killed(tmp_path: Path)
     assert trainer.stdout is not None
     assert [trainer.stdout.readline() for _ in range(2)] == [b"imported\n", b"ready\n"]
     time.sleep(0.3)
-    family = _descendants(trainer.pid)
+    family = find_descendants(trainer.pid)
     assert len(family) >= 2 + 3 * 5
     trainer.kill()
     trainer.wait()
@@ -138,7 +138,7 @@ def test_the_type_decides_which_sandbox_is_opened(
 ) -> None:
     with open_sandbox(SandboxConfig(type=name, workers=1), beside_gpu) as sandbox:
         assert type(sandbox) is expected
-        assert sandbox.run(jobs(1))[0].kind == "value"
+        assert sandbox.run(make_jobs(1))[0].kind == "value"
 
 
 def test_an_unknown_type_is_refused_with_the_nearest_name() -> None:

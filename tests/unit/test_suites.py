@@ -42,7 +42,9 @@ def test_deduction_is_sampled_again_as_it_was_frozen() -> None:
     """A change to what a seed draws would show here: the suites could not be built again, nor their
     programs kept out of pre-training."""
     seen: set[str] = set()
-    drawn = [program for tier in TIERS for program in heldout._sample_unseen("code_o", tier, EACH, seen)]
+    drawn = [
+        program for tier in TIERS for program in heldout._sample_unseen("code_o", tier, EACH, seen)
+    ]
     frozen = [item for item in load_suite("heldout") if item.problem.kind == "code_o"]
     for program, item in zip(drawn, frozen, strict=True):
         assert (program.tier, program.text) == (item.tier, item.problem.program)

@@ -1,8 +1,8 @@
-"""How fast the sandbox is: programs per second beside a fresh interpreter for each program, and
-beside exec in this process.
+"""Throughput of the sandbox in programs per second, compared with a fresh interpreter for each
+program and with exec in this process.
 
-The fresh interpreter has no walls at all, so the comparison flatters it; exec in process is the
-upper bound, and no sandbox.
+A fresh interpreter has no walls at all, so the comparison favours it; exec in process is the upper
+bound, and no sandbox.
 """
 
 import contextlib
@@ -33,11 +33,11 @@ _ENDLESS = "def f(n):\n    while True:\n        n += 1\n"
 _LOOP_LIMIT = Limits(cpu_s=0.25)
 
 
-def jobs(count: int, stable: bool = False, inspected: bool = False) -> list[Job]:
+def make_jobs(count: int, stable: bool = False, inspected: bool = False) -> list[Job]:
     modules = ALLOWED_MODULES if inspected else None
     return [
         Job(
-            *_as_job(index),
+            *_pick_program(index),
             limits=_LOOP_LIMIT,
             stable=stable,
             allowed_modules=modules,
@@ -47,9 +47,9 @@ def jobs(count: int, stable: bool = False, inspected: bool = False) -> list[Job]
     ]
 
 
-def _as_job(index: int) -> tuple[str, tuple[str, ...]]:
-    program, given = PROGRAMS[index % len(PROGRAMS)]
-    return program, (given,)
+def _pick_program(index: int) -> tuple[str, tuple[str, ...]]:
+    program, arguments = PROGRAMS[index % len(PROGRAMS)]
+    return program, (arguments,)
 
 
 def sandbox(
@@ -71,8 +71,8 @@ def sandbox(
             "walls": pool.walls,
         }
         with notes.status("measuring") if notes.is_terminal else contextlib.nullcontext():
-            rates = _rates(pool, programs)
-        result |= {"programs_per_s": rates, "ratios": _ratios(rates)}
+            rates = _measure_rates(pool, programs)
+        result |= {"programs_per_s": rates, "ratios": _compute_ratios(rates)}
         if soak:
             result["soak"] = _soak(pool, soak)
     console = Console(highlight=False)
@@ -85,61 +85,62 @@ def sandbox(
 _ROUNDS = 8
 
 
-def _rates(pool: SandboxPool, count: int) -> dict[str, float]:
-    """Programs per second for each way. The ways take turns in short rounds, so that a machine that
-    is faster at one moment than at the next is so for all of them."""
+def _measure_rates(pool: SandboxPool, count: int) -> dict[str, float]:
+    """Programs per second for each method. The methods take turns in short rounds, so that changes
+    in the machine's speed affect all of them alike."""
     share = max(2, count // _ROUNDS)
-    plain, checked = jobs(share), jobs(max(1, share // 3), stable=True)
-    verified = jobs(max(1, share // 3), stable=True, inspected=True)
+    plain, checked = make_jobs(share), make_jobs(max(1, share // 3), stable=True)
+    verified = make_jobs(max(1, share // 3), stable=True, inspected=True)
     endless = [
         Job(_ENDLESS, ("1",), limits=_LOOP_LIMIT) if index % 20 == 0 else job
-        for index, job in enumerate(jobs(60))
+        for index, job in enumerate(make_jobs(60))
     ]
-    ways: dict[str, tuple[int, Callable[[], object]]] = {
+    methods: dict[str, tuple[int, Callable[[], object]]] = {
         "sandbox": (len(plain), lambda: pool.run(plain)),
         "sandbox_determinism_checked": (len(checked), lambda: pool.run(checked)),
         "sandbox_verify": (len(verified), lambda: pool.run(verified)),
         "sandbox_5_percent_endless": (len(endless), lambda: pool.run(endless)),
         "fresh_interpreter": (
             max(1, share // 10),
-            lambda: _fresh(max(1, share // 10), len(pool.workers)),
+            lambda: _run_fresh(max(1, share // 10), len(pool.workers)),
         ),
-        "exec_in_process": (share, lambda: _exec(share)),
+        "exec_in_process": (share, lambda: _run_in_process(share)),
     }
-    seconds = dict.fromkeys(ways, 0.0)
+    seconds = dict.fromkeys(methods, 0.0)
     pool.run(plain[:20])
     for _ in range(_ROUNDS):
-        for name, (_, work) in ways.items():
+        for name, (_, run) in methods.items():
             start = time.perf_counter()
-            work()
+            run()
             seconds[name] += time.perf_counter() - start
     return {
-        name: round(_ROUNDS * programs / seconds[name], 1) for name, (programs, _) in ways.items()
+        name: round(_ROUNDS * programs / seconds[name], 1)
+        for name, (programs, _) in methods.items()
     }
 
 
-def _fresh(count: int, workers: int) -> None:
-    def one(index: int) -> None:
-        program, (given,) = _as_job(index)
+def _run_fresh(count: int, workers: int) -> None:
+    def run(index: int) -> None:
+        program, (arguments,) = _pick_program(index)
         subprocess.run(
-            [sys.executable, "-I", "-S", "-c", f"{program}\nprint(repr(f({given})))"],
+            [sys.executable, "-I", "-S", "-c", f"{program}\nprint(repr(f({arguments})))"],
             check=True,
             stdout=subprocess.PIPE,
         )
 
     with ThreadPoolExecutor(workers) as threads:
-        list(threads.map(one, range(count)))
+        list(threads.map(run, range(count)))
 
 
-def _exec(count: int) -> None:
+def _run_in_process(count: int) -> None:
     for index in range(count):
-        program, (given,) = _as_job(index)
+        program, (arguments,) = _pick_program(index)
         namespace: dict[str, Any] = {}
-        exec(compile(program, "<bench>", "exec"), namespace)  # our own programs, listed above
-        repr(namespace["f"](*parse_arguments(given)))
+        exec(compile(program, "<bench>", "exec"), namespace)  # one of our own PROGRAMS
+        repr(namespace["f"](*parse_arguments(arguments)))
 
 
-def _ratios(rates: dict[str, float]) -> dict[str, float]:
+def _compute_ratios(rates: dict[str, float]) -> dict[str, float]:
     return {
         "sandbox_over_fresh_interpreter": round(rates["sandbox"] / rates["fresh_interpreter"], 2),
         "sandbox_over_exec": round(rates["sandbox"] / rates["exec_in_process"], 4),
@@ -153,7 +154,7 @@ def _ratios(rates: dict[str, float]) -> dict[str, float]:
 
 
 def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
-    """Many jobs in a row, honest and hostile, and what they left behind."""
+    """Run many jobs in a row, honest and hostile, and measure what they leave behind."""
     hostile = [
         "def f(x):\n    return f(x)",
         "def f(x):\n    raise ValueError",
@@ -161,9 +162,9 @@ def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
         "import os\ndef f(x):\n    os.abort()",
         "def f(",
     ]
-    batch = jobs(95) + [Job(program, ("1",)) for program in hostile]
+    batch = make_jobs(95) + [Job(program, ("1",)) for program in hostile]
     pool.run(batch * 5)
-    before = _footprint(pool)
+    before = measure_footprint()
     start = time.perf_counter()
     with progress() as bar:
         task = bar.add_task("soaking", total=count)
@@ -176,16 +177,16 @@ def _soak(pool: SandboxPool, count: int) -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "restarts": pool.restarts,
         "before": before,
-        "after": _footprint(pool),
+        "after": measure_footprint(),
     }
 
 
-def _footprint(pool: SandboxPool) -> dict[str, float]:
-    tree = _descendants(os.getpid())
-    zygotes = [_resident_mb(pid) for pid in tree]
+def measure_footprint() -> dict[str, float]:
+    """What this process and its sandbox hold."""
+    tree = find_descendants(os.getpid())
     return {
         "trainer_mb": _resident_mb(os.getpid()),
-        "largest_zygote_mb": max(zygotes),
+        "largest_zygote_mb": max(map(_resident_mb, tree)),
         "processes": len(tree),
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "temporary_files": len(list(Path(tempfile.gettempdir()).iterdir())),
@@ -197,17 +198,18 @@ def _resident_mb(pid: int) -> float:
     return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
 
 
-def _descendants(pid: int) -> list[int]:
+def find_descendants(pid: int) -> list[int]:
+    """Process ids of all children, grandchildren and so on."""
     children: list[int] = []
     for task in Path(f"/proc/{pid}/task").iterdir():
         children += map(int, (task / "children").read_text().split())
-    return [descendant for child in children for descendant in (child, *_descendants(child))]
+    return [descendant for child in children for descendant in (child, *find_descendants(child))]
 
 
 def _show(console: Console, result: dict[str, Any]) -> None:
     rates, ratios = result["programs_per_s"], result["ratios"]
     table = Table(title=f"programs per second, {result['cores']} cores, all in one run")
-    table.add_column("way")
+    table.add_column("method")
     table.add_column("programs/s", justify="right")
     table.add_column("x fresh interpreter", justify="right")
     for name, title in (
