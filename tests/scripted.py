@@ -10,15 +10,16 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
-from redqueen.config.schema import Config, load_config, to_toml
+from redqueen.config.toml import load_config, to_toml
+from redqueen.core.build import Parts, build_worlds
+from redqueen.core.pipeline import Ports
 from redqueen.core.run import Run
-from redqueen.core.step import Tools
-from redqueen.core.world import new_world
 from redqueen.engine.protocol import (
     Adapter,
     BaseInfo,
@@ -42,14 +43,12 @@ from redqueen.engine.protocol import (
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.store import Ledger
-from redqueen.records import Problem, Rollout
+from redqueen.records import Rollout
 from redqueen.sandbox import Inspection, Job, Outcome, Result, Sandbox
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.inspection.complexity import measure
 from redqueen.sandbox.protocol import Kind
-from redqueen.stages.verify import judge_drafts
-from redqueen.tasks import KINDS
-from redqueen.tasks.code.sources import load_source, seed_drafts
+from redqueen.tasks import load_kinds
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 Script = Callable[[str, Random], str]
@@ -110,18 +109,17 @@ class ScriptedSampler:
         self.scripts = scripts
 
     def sample(
-        self, asks: Sequence[TextRequest], temperature: float, receive: OnText
+        self, requests: Sequence[TextRequest], temperature: float, on_finish: OnText
     ) -> list[TextCompletion]:
-        texts = [self.scripts[ask.slot](ask.prompt.text, Random(ask.seed)) for ask in asks]
-        found = [
-            TextCompletion(
-                text, Rollout((1,), tuple(text.encode()), (-0.5,) * len(text.encode()), "stop")
-            )
-            for text in texts
-        ]
-        for number in reversed(range(len(found))):
-            receive([(number, found[number])])
-        return found
+        completions = [self.complete(request) for request in requests]
+        for completion in reversed(completions):
+            on_finish([completion])
+        return completions
+
+    def complete(self, request: TextRequest) -> TextCompletion:
+        text = self.scripts[request.slot](request.prompt.text, Random(request.seed))
+        tokens = tuple(text.encode())
+        return TextCompletion(request, text, Rollout((1,), tokens, (-0.5,) * len(tokens), "stop"))
 
 
 class CountingEngine:
@@ -298,45 +296,38 @@ def scripted_run(
     settings: Sequence[str] = (),
     said: Said = _nobody,
 ) -> Iterator[Run]:
-    """A run in the folder, new or to be gone on with, whose members follow the scripts."""
+    """A run in the folder, new or to be resumed, whose members follow the scripts."""
     sizes = [f"population.teachers={len(teachers)}", f"population.students={len(students)}"]
     config = load_config(None, [*SMALL, *sizes, *settings])
-    engine = CountingEngine(config.slots)
-    world = new_world(
-        0,
-        "run",
-        config,
-        0,
-        _seeds(config, sandbox),
-        load_source(config.fixed, config.tasks.kinds) if config.is_fixed else None,
-    )
-    tools = Tools(
+    ports = Ports(
         ScriptedSampler(dict(enumerate([*teachers, *students]))),
-        engine,
+        CountingEngine(config.slots),
         sandbox,
-        config.tasks.load_kinds(),
+        load_kinds(*config.tasks.kinds),
         CompactFormat(),
+        ThreadPoolExecutor(1),
     )
     new = not (folder / "run.sqlite").exists()
     about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}
     rows = [{"world": 0, "arm": "run", "seed": config.seed, "config": config.model_dump_json()}]
-    with Ledger.create(folder, about, rows) if new else Ledger.open(folder) as ledger, tools.thread:
-        run = Run(config, [world], tools, ledger, Checkpoints(folder, config.ledger.keep, said))
-        run.begin() if new else run.restore()
-        yield run
+    with Ledger.create(folder, about, rows) if new else Ledger.open(folder) as ledger:
+        checkpoints = Checkpoints(folder, config.ledger.keep, said)
+        worlds = build_worlds([("run", config)], ports)
+        with Run(Parts(config, worlds, ports, ledger, checkpoints, False), ExitStack()) as run:
+            run.begin() if new else run.restore()
+            yield run
+        ports.background.shutdown()
 
 
 def play(run: Run, until: int | None = None) -> None:
     """Its steps, all or up to one."""
-    run.play(lambda turns, seconds: None, lambda: until is not None and run.step >= until)
+    if until is None or run.step < until:
+        for step in run:
+            if step.number == until:
+                break
+    if run.stop_reason:
+        raise Stopped(run.stop_reason)
 
 
-def _seeds(config: Config, sandbox: Sandbox) -> list[Problem]:
-    drafts = seed_drafts("examples", 6, (1, 1), config.seed)
-    return [
-        one
-        for one in judge_drafts(
-            [(kind, draft, None) for kind, draft in drafts], dict(KINDS), sandbox, config.verify
-        )
-        if isinstance(one, Problem)
-    ]
+class Stopped(Exception):
+    """The run has nothing left to learn from."""

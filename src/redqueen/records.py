@@ -2,11 +2,9 @@
 too, with a reason."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Literal
-
-from redqueen.sandbox.inspection.complexity import Complexity
+from typing import Any, Literal
 
 
 def content_key(*parts: str) -> str:
@@ -87,29 +85,23 @@ class Rollout:
         return sum(self.logprobs) / len(self.logprobs) if self.logprobs else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
-    """A verified problem: its program ran, and gave these outputs for these inputs, in three
-    processes alike."""
+    """A verified problem. What is in the payload and the gold answer is its kind's own business:
+    nothing outside `tasks/` looks into them."""
 
+    key: str
+    """Equal problems have equal keys: a hash of the kind and of what the kind calls the same."""
     kind: str
-    program: str
-    inputs: tuple[str, ...]
-    """Arguments of one call each, in normal spelling."""
-    outputs: tuple[str, ...]
-    """The gold answers: canonical text, one for each input."""
-    canonical: str
-    """The program's canonical form."""
-    complexity: Complexity
-    steps: int
-    """Lines executed over all inputs, capped."""
-    message: str = ""
+    payload: Any
+    """The problem itself, a frozen dataclass of the kind's own; stored as JSON."""
+    gold: tuple[str, ...]
+    """What answers are compared with."""
+    features: Mapping[str, float]
+    """Numbers that say how complex it is, by name."""
     author: Author | None = None
-
-    @cached_property
-    def key(self) -> str:
-        """Equal problems are the same problem: the hash of kind, canonical program and inputs."""
-        return content_key(self.kind, self.canonical, *self.inputs)
+    step: int = 0
+    """The step in which it was posed; 0 for the archive's seeds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from redqueen.config.schema import load_config
+from redqueen.config.toml import load_config
 from redqueen.config.stages import ProposeConfig, VerifyConfig
 from redqueen.core.archive import Archive
 from redqueen.errors import ConfigError

@@ -5,7 +5,7 @@ import contextlib
 import json
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from redqueen.cli.report import report
-from redqueen.core.run import Degenerate, Run, run_folder
+from redqueen.core.run import Run, new_folder
 from redqueen.core.world import new_world
-from redqueen.engine.protocol import LegacyTrainStats, TrainSample, TrainSettings
+from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
 from redqueen.ledger.store import digest, reader
@@ -24,6 +24,7 @@ from tests.scripted import (
     CountingEngine,
     Script,
     ScriptedSampler,
+    Stopped,
     TrustingSandbox,
     both,
     play,
@@ -77,12 +78,12 @@ def test_a_run_that_dies_within_a_step_keeps_the_steps_before(tmp_path: Path) ->
     played(tmp_path / "straight", "steps=4")
 
     class Dies(CountingEngine):
-        def train(self, *args: Any) -> Any:
+        def accumulate(self, *args: Any) -> Any:
             raise MemoryError
 
     with scripted_run(tmp_path / "run", TrustingSandbox(), TEACHERS, STUDENTS, ["steps=4"]) as run:
         play(run, 2)
-        run.tools.engine = Dies(4)
+        run.ports.engine = Dies(4)
         with pytest.raises(MemoryError):
             play(run)
     assert rows(tmp_path / "run", "SELECT max(step) FROM marks") == [(2,)]
@@ -151,14 +152,14 @@ def test_a_reader_in_the_middle_of_a_transaction_does_not_stop_the_run(tmp_path:
 
 
 def test_runs_without_a_name_get_folders_of_their_own(tmp_path: Path) -> None:
-    assert [run_folder(tmp_path / "runs", "pawn-cpu").name for _ in range(3)] == [
+    assert [new_folder(tmp_path / "runs", "pawn-cpu").name for _ in range(3)] == [
         "pawn-cpu-1",
         "pawn-cpu-2",
         "pawn-cpu-3",
     ]
     (tmp_path / "file").touch()
     with pytest.raises(RedQueenError, match="Choose another folder with --out"):
-        run_folder(tmp_path / "file", "pawn-cpu")
+        new_folder(tmp_path / "file", "pawn-cpu")
 
 
 # ending early
@@ -167,10 +168,10 @@ def test_runs_without_a_name_get_folders_of_their_own(tmp_path: Path) -> None:
 def ends(folder: Path, reason: str, *settings: str, teachers: Sequence[Script]) -> int:
     """The run ends with this reason; and once more, at once, when it is resumed. The step it came
     to is returned."""
-    with pytest.raises(Degenerate, match=reason):
+    with pytest.raises(Stopped, match=reason):
         played(folder, *settings, teachers=teachers)
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
-    with pytest.raises(Degenerate, match=reason):
+    with pytest.raises(Stopped, match=reason):
         played(folder, *settings, teachers=teachers)
     assert rows(folder, "SELECT max(step) FROM marks") == [(step,)]
     return int(step)
@@ -227,16 +228,16 @@ def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Pa
                 }
             ],
         )
-        run.tools.sampler = ScriptedSampler(
+        run.ports.sampler = ScriptedSampler(
             dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS]))
         )
-        run.tools.engine = CountingEngine(2 * count)
+        run.ports.engine = CountingEngine(2 * count)
         play(run)
     assert rows(tmp_path, "SELECT world, max(step) FROM metrics GROUP BY world ORDER BY world") == [
         (0, 6),
         (1, 2),
     ]
-    assert (run.worlds[0].ended, run.worlds[1].ended[:55]) == (
+    assert (run.worlds[0].stopped, run.worlds[1].stopped[:55]) == (
         "",
         "stopped after step 2: no proposal was a valid problem i",
     )
@@ -278,9 +279,9 @@ def test_members_that_have_become_one_end_the_run_once_all_have_learned(tmp_path
     with scripted_run(
         tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=9", "stop.least_distance=0.01"]
     ) as run:
-        run.tools.engine = Sticky(4)
+        run.ports.engine = Sticky(4)
         with pytest.raises(
-            Degenerate,
+            Stopped,
             match=r"two members of the role (teacher|student) have become one \(distance 0.001, stop.least_distance=0.01\)",
         ):
             play(run)
@@ -294,10 +295,10 @@ def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: P
 
     class Listening(ScriptedSampler):
         def sample(
-            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
+            self, requests: Sequence[TextRequest], temperature: float, on_finish: OnText
         ) -> list[TextCompletion]:
-            asked.extend(asks)
-            return super().sample(asks, temperature, receive)
+            asked.extend(requests)
+            return super().sample(requests, temperature, on_finish)
 
     perturb = [
         "evolve.perturb.temperature_factor=1.25",
@@ -307,7 +308,7 @@ def test_children_inherit_and_change_learning_rates_and_temperatures(tmp_path: P
     with scripted_run(
         tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3", *EVOLVING, *perturb]
     ) as run:
-        run.tools.sampler = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.ports.sampler = Listening(dict(enumerate([*TEACHERS, *STUDENTS])))
         play(run)
     children = [member for member in run.worlds[0].members if member.born == 2]
     assert len(children) == 2
@@ -337,7 +338,7 @@ def test_a_child_too_near_to_others_is_mutated_further(tmp_path: Path) -> None:
         STUDENTS,
         ["steps=2", *EVOLVING, "evolve.least_distance=1.0"],
     ) as run:
-        run.tools.engine = Near(4)
+        run.ports.engine = Near(4)
         play(run)
     settings = [
         json.loads(text) for (text,) in rows(tmp_path, "SELECT settings FROM births WHERE step = 2")
@@ -357,10 +358,10 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
         enumerate([*TEACHERS, *STUDENTS, *TEACHERS, *STUDENTS])
     )  # two past teachers, two past students
     with scripted_run(tmp_path / "a", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
-        assert len(run.tools.engine.weights) == 8  # type: ignore[attr-defined]
-        run.tools.sampler = ScriptedSampler(scripts)
+        assert len(run.ports.engine.weights) == 8  # type: ignore[attr-defined]
+        run.ports.sampler = ScriptedSampler(scripts)
         play(run)
-    veterans = [veteran.member.id for veteran in run.worlds[0].hall]
+    veterans = [veteran.member.id for veteran in run.worlds[0].hall_of_fame]
     assert [name.split("@")[0][0] for name in veterans] == ["T", "T", "S", "S"]
     played_again = rows(
         tmp_path / "a",
@@ -377,7 +378,7 @@ def test_past_members_play_again_but_learn_nothing(tmp_path: Path) -> None:
         ]
     for until in (2, None):  # stopped and gone on with
         with scripted_run(tmp_path / "b", TrustingSandbox(), TEACHERS, STUDENTS, settings) as run:
-            run.tools.sampler = ScriptedSampler(scripts)
+            run.ports.sampler = ScriptedSampler(scripts)
             play(run, until)
     assert digest(tmp_path / "b") == digest(tmp_path / "a")
     report([tmp_path / "a"])
@@ -387,20 +388,16 @@ def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_
     tmp_path: Path,
 ) -> None:
     class Broken(ScriptedSampler):
-        def sample(
-            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
-        ) -> list[TextCompletion]:
-            return [
-                replace(one, rollout=replace(one.rollout, logprobs=(math.nan,)))
-                for one in super().sample(asks, temperature, receive)
-            ]
+        def complete(self, request: TextRequest) -> TextCompletion:
+            completion = super().complete(request)
+            return replace(completion, rollout=replace(completion.rollout, logprobs=(math.nan,)))
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
-        run.tools.sampler = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.ports.sampler = Broken(dict(enumerate([*TEACHERS, *STUDENTS])))
         with pytest.raises(
-            Degenerate,
-            match=r"after step 2: the gradient of T0, T1, S0, S1, or the probability of what was written",
+            Stopped,
+            match=r"after step 2: T0, T1, S0, S1 diverged: NaN in the gradient or in sampled log-prob",
         ):
             play(run)
     assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2") == [(0,)]
@@ -411,20 +408,13 @@ def test_probabilities_that_are_no_numbers_end_the_world_and_nothing_is_learned_
 
 def test_a_gradient_that_is_no_number_ends_the_world_and_says_whose(tmp_path: Path) -> None:
     class Broken(CountingEngine):
-        def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
-            stats = super().train(rows, settings)
-            return replace(
-                stats,
-                members={slot: one for slot, one in stats.members.items() if slot != 2},
-                broken=frozenset([2]),
-            )
+        def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
+            return replace(super().step(slots), diverged=frozenset([2]))
 
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
         play(run, 1)
-        run.tools.engine = Broken(run.config.slots)
-        with pytest.raises(
-            Degenerate, match=r"after step 2: the gradient of S0, or the probability"
-        ):
+        run.ports.engine = Broken(run.config.slots)
+        with pytest.raises(Stopped, match=r"after step 2: S0 diverged"):
             play(run)
     assert rows(tmp_path, "SELECT max(step) FROM marks") == [(2,)]
     assert rows(tmp_path, "SELECT count(*) FROM updates WHERE step = 2 AND member = 'S0'") == [(0,)]
@@ -547,10 +537,15 @@ def test_every_stage_leaves_its_figures_and_its_time(tmp_path: Path) -> None:
         "coverage/behaviours", "population/distance/teacher", "population/least_distance/student", "archive/size", "evolve/replaced",
     }  # fmt: skip
     assert {stage for (stage,) in rows(tmp_path, "SELECT stage FROM timings WHERE step = 2")} == {
+        "match",
         "propose",
+        "verify",
         "solve",
+        "reward",
+        "rate",
         "update",
         "evolve",
+        "record",
         "ledger",
     }
     ((wrong,),) = rows(
@@ -579,17 +574,17 @@ def test_a_ledger_can_be_read_by_plain_sqlite(tmp_path: Path) -> None:
 def test_texts_come_in_any_order_and_make_no_difference(tmp_path: Path) -> None:
     class Shuffled(ScriptedSampler):
         def sample(
-            self, asks: Sequence[TextRequest], temperature: float, receive: OnText
+            self, requests: Sequence[TextRequest], temperature: float, on_finish: OnText
         ) -> list[TextCompletion]:
-            waiting: list[tuple[int, TextCompletion]] = []
-            found = super().sample(asks, temperature, waiting.extend)
-            Random(len(asks)).shuffle(waiting)
+            waiting: list[TextCompletion] = []
+            completions = super().sample(requests, temperature, waiting.extend)
+            Random(len(requests)).shuffle(waiting)
             while waiting:
-                receive([waiting.pop() for _ in range(min(len(waiting), 7))])
-            return found
+                on_finish([waiting.pop() for _ in range(min(len(waiting), 7))])
+            return completions
 
     played(tmp_path / "straight", "steps=3")
     with scripted_run(tmp_path / "run", TrustingSandbox(), TEACHERS, STUDENTS, ["steps=3"]) as run:
-        run.tools.sampler = Shuffled(dict(enumerate([*TEACHERS, *STUDENTS])))
+        run.ports.sampler = Shuffled(dict(enumerate([*TEACHERS, *STUDENTS])))
         play(run)
     assert digest(tmp_path / "run") == digest(tmp_path / "straight")

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
-from redqueen.config.schema import find_recipe, load_config
+from redqueen.config.toml import find_recipe, load_config
 from redqueen.config.study import load_study
 from redqueen.errors import ConfigError
 

@@ -12,7 +12,7 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
-from redqueen.config.schema import load_config, to_toml
+from redqueen.config.toml import load_config, to_toml
 from redqueen.core.run import ENGINE_FILE
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError

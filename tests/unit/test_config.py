@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.config.schema import RECIPES, Config, find_recipe, load_config, to_toml
+from redqueen.config.schema import Config
+from redqueen.config.toml import RECIPES, find_recipe, load_config, to_toml
 from redqueen.errors import ConfigError
 
 
@@ -100,7 +101,7 @@ def test_a_missing_or_broken_file_is_named(tmp_path: Path) -> None:
 
 def test_a_config_is_the_same_text_in_every_process() -> None:
     """Sets have another order in each: what the ledger keeps must not depend on it."""
-    code = "from redqueen.config.schema import Config, to_toml; import sys; sys.stdout.write(Config().model_dump_json() + to_toml(Config()))"
+    code = "from redqueen.config.schema import Config; from redqueen.config.toml import to_toml; import sys; sys.stdout.write(Config().model_dump_json() + to_toml(Config()))"
     texts = {
         subprocess.run(
             [sys.executable, "-c", code],

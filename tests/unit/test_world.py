@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from redqueen.config.schema import load_config
+from redqueen.config.toml import load_config
 from redqueen.core.world import World, member_id, new_world
 from redqueen.records import Author, Member, Problem, Rating
 from redqueen.sandbox.inspection.complexity import Complexity

@@ -3,7 +3,7 @@
 import typer
 
 from redqueen.cli.options import ConfigFile, Settings
-from redqueen.config.schema import load_config, to_toml
+from redqueen.config.toml import load_config, to_toml
 
 
 def config(file: ConfigFile = None, settings: Settings = None) -> None:

@@ -221,9 +221,11 @@ def run(source: str, suites: list[str], options: EvalOptions) -> None:
             f"{', '.join(one.name for one in chosen.candidates[:16])}{', ...' * (len(chosen.candidates) > 16)} after step {chosen.step}, and the base"
         )
     prompt_format = prompt_format or (
-        chosen.config.tasks.load_prompt_format(base.prompt_format)
-        if chosen
-        else load_prompt_format(base.prompt_format)
+        load_prompt_format(
+            base.prompt_format
+            if not chosen or chosen.config.tasks.prompt_format == "auto"
+            else chosen.config.tasks.prompt_format
+        )
     )
     warn_if_unsafe(options.unsafe)
     held_out = [

@@ -8,12 +8,22 @@ from typing import TYPE_CHECKING
 
 from redqueen.cli.console import note
 from redqueen.cli.final import shown_as
+from redqueen.config.schema import Config
 from redqueen.core.run import Run
 from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.ledger.store import reader
 
 if TYPE_CHECKING:
     from redqueen.evaluate.members import Verdicts
+
+
+def check_suite(config: Config) -> None:
+    """A wrong name of a suite, or data that is not there, is said before a run, not at its end."""
+    from redqueen.evaluate.members import exam_of
+    from redqueen.tasks.prompts import load_prompt_format
+
+    if config.evaluate.suite:
+        exam_of(config.evaluate, load_prompt_format("chat"))
 
 
 def measure_if_due(run: Run) -> None:
@@ -52,9 +62,9 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
     from redqueen.evaluate.members import Asked, answer, eval_rows, exam_of
     from redqueen.evaluate.targets import style_of
 
-    sampler = run.tools.sampler
+    sampler = run.ports.sampler
     assert isinstance(sampler, EngineTextSampler)
-    exam, style = exam_of(run.config.evaluate, run.tools.prompt_format), style_of(run.engine.base)
+    exam, style = exam_of(run.config.evaluate, run.ports.prompt_format), style_of(run.engine.base)
     asked: list[Asked] = [
         (world.number, one.id, world.slot(one))
         for world in run.worlds
@@ -72,7 +82,7 @@ def measure(run: Run, with_base: bool) -> "dict[int, Verdicts]":
         else [[one for one in asked if one[0] == world.number] for world in run.worlds]
     )
     with MathsJudge() as maths:
-        judges = Judges(run.tools.sandbox, maths)
+        judges = Judges(run.ports.sandbox, maths)
         if with_base:
             bare = EngineTextSampler(run.engine.bare(), sampler.tokenizer, sampler.context)
             (right,) = answer(bare, exam, style, [0], judges)

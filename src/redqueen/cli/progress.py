@@ -2,6 +2,7 @@
 bar for the phase within it."""
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -47,7 +48,7 @@ class StepProgress:
         self.started, self.first = time.monotonic(), run.step
 
     def __enter__(self) -> Self:
-        self.run.tools.tell = self.phase
+        self.run.ports.on_progress = self.phase
         self.bar.start()
         return self
 
@@ -67,31 +68,31 @@ class StepProgress:
             total=max(total, 1),
         )
 
-    def step(self, turns: list[StepState], seconds: float) -> None:
+    def step(self, states: Sequence[StepState], seconds: float) -> None:
         done = self.run.step - self.first
         if done % _HEADING_EVERY == 1:
             note(_row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
         left = int(
             (time.monotonic() - self.started) / done * (self.run.config.steps - self.run.step)
         )
-        for turn in turns:
-            where = f"  {turn.world.arm}, seed {turn.world.seed}" if len(turns) > 1 else ""
-            note(_row(_cells(turn, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
+        for state in states:
+            where = f"  {state.world.arm}, seed {state.world.seed}" if len(states) > 1 else ""
+            note(_row(_cells(state, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
 
 
-def _cells(turn: StepState, seconds: float) -> dict[str, str]:
+def _cells(state: StepState, seconds: float) -> dict[str, str]:
     """What the columns say, but for the time that is left."""
-    figures = turn.metrics
+    figures = state.metrics
     tokens = figures.get("propose/tokens", 0) + figures.get("solve/tokens", 0)
     return {
-        "step": f"{turn.step}/{turn.world.config.steps}",
+        "step": f"{state.step}/{state.world.config.steps}",
         "valid": _shown(figures.get("verify/valid_frac"), 100, "%"),
         "solved": _shown(figures.get("solve/pass_rate"), 100, "%"),
         "depth": _shown(figures.get("complexity/ast_depth")),
         "branch": _shown(figures.get("complexity/cyclomatic")),
         "lines": _shown(figures.get("complexity/steps_executed")),
-        "teachers": _ratings(turn, "teacher"),
-        "students": _ratings(turn, "student"),
+        "teachers": _ratings(state, "teacher"),
+        "students": _ratings(state, "student"),
         "tok/s": f"{tokens / seconds:,.0f}",
         "s": f"{seconds:.1f}",
     }
@@ -101,9 +102,9 @@ def _row(cells: dict[str, str]) -> str:
     return " ".join(f"{text:>{_COLUMNS[name]}}" for name, text in cells.items())
 
 
-def _ratings(turn: StepState, role: str) -> str:
-    found = [member.rating.mu for member in turn.world.members if member.role == role]
-    return f"{min(found):.0f}..{max(found):.0f}" if found and turn.world.config.is_rated else "-"
+def _ratings(state: StepState, role: str) -> str:
+    found = [member.rating.mu for member in state.world.members if member.role == role]
+    return f"{min(found):.0f}..{max(found):.0f}" if found and state.world.config.is_rated else "-"
 
 
 def _shown(value: float | None, scale: float = 1, unit: str = "") -> str:

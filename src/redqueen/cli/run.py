@@ -5,7 +5,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Annotated
@@ -14,19 +14,14 @@ import typer
 
 from redqueen.cli.console import note, notes
 from redqueen.cli.final import show_final
-from redqueen.cli.measure import measure, measure_if_due
+from redqueen.cli.measure import check_suite, measure, measure_if_due
 from redqueen.cli.options import MovedBase, RunFolder, Settings
 from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import write_report
-from redqueen.config.schema import RECIPES, find_recipe, load_config
 from redqueen.config.study import load_study
-from redqueen.core.build import Arm, assemble, reassemble
-from redqueen.core.run import Degenerate, Run, run_folder
-from redqueen.core.state import StepState
-from redqueen.errors import ConfigError
-from redqueen.ledger.lock import RunLock
-from redqueen.ledger.opening import check_resumable
-from redqueen.ledger.store import refuse_what_is_there
+from redqueen.config.toml import RECIPES, find_recipe, load_config
+from redqueen.core.build import Arm
+from redqueen.core.run import Run, StepResult
 from redqueen.report.trackers import Trackers, check_trackers, open_trackers
 
 DEGENERATE, INTERRUPTED = 3, 130
@@ -92,63 +87,57 @@ def resume(
     base: MovedBase = None,
 ) -> None:
     """Go on with a run that was stopped or killed, from its newest checkpoint."""
-    if not (folder / "run.sqlite").exists():
-        raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
-    check_resumable(folder)
-    with ExitStack() as stack:
-        stack.enter_context(RunLock(folder))
-        run = reassemble(stack, folder, steps, base)
-        run.restore()
+    with Run.resume(folder, steps, base) as run:
         note(f"going on after step {run.step} of {run.config.steps}")
-        _go(run, folder)
+        _play(run)
 
 
 def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
     """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
-    if out is not None:
-        refuse_what_is_there(out)
-    check_trackers(arms[0][1].trackers)
-    with ExitStack() as stack:
-        run = assemble(stack, arms, lambda: out or run_folder(_RUNS, name))
-        run.begin()
-        _go(run, run.ledger.folder)
+    config = arms[0][1]
+    check_trackers(config.trackers)
+    check_suite(config)
+    with Run.create(arms, out, name) as run:
+        _play(run)
 
 
-def _go(run: Run, folder: Path) -> None:
-    ended = ""
-    started = time.monotonic()
+def _play(run: Run) -> None:
+    started, folder = time.monotonic(), run.folder
     trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
     with _signals() as asked_to_stop, closing(trackers), StepProgress(run) as progress:
         try:
             measure_if_due(run)
-            run.play(
-                lambda turns, seconds: _told(run, progress, trackers, turns, seconds), asked_to_stop
-            )
-        except Degenerate as degenerate:
-            ended = str(degenerate)
+            for step in run:
+                _show_step(run, progress, trackers, step)
+                measure_if_due(run)
+                if asked_to_stop():
+                    break
         except FloatingPointError as error:
             _end(
                 run,
-                f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; lower update.learning_rate in a new one.",
+                f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; "
+                "lower update.learning_rate in a new one.",
             )
             raise SystemExit(DEGENERATE) from error
         except KeyboardInterrupt as interrupt:
             note(
-                f"ended in step {run.step + 1}, of which nothing is kept. Go on with: redqueen resume {folder}"
+                f"ended in step {run.step + 1}, of which nothing is kept. "
+                f"Go on with: redqueen resume {folder}"
             )
             raise SystemExit(INTERRUPTED) from interrupt
-    if not ended and run.step < run.config.steps:
+    if not run.stop_reason and run.step < run.config.steps:
         note(
-            f"stopped after step {run.step} of {run.config.steps}. Go on with: redqueen resume {folder}"
+            f"stopped after step {run.step} of {run.config.steps}. "
+            f"Go on with: redqueen resume {folder}"
         )
         return
-    _end(run, ended)
+    _end(run, run.stop_reason)
     steps_s = time.monotonic() - started
     verdicts = measure(run, with_base=True) if run.config.evaluate.suite else {}
     show_final(run, folder, verdicts, steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
-    if ended:
+    if run.stop_reason:
         raise SystemExit(DEGENERATE)
 
 
@@ -156,26 +145,22 @@ def _end(run: Run, why: str) -> None:
     if why:
         notes.print(why, style="bold red", markup=False, soft_wrap=True)
     ended = [
-        {"name": f"ended/{world.number}", "value": world.ended}
+        {"name": f"ended/{world.number}", "value": world.stopped}
         for world in run.worlds
-        if world.ended and len(run.worlds) > 1
+        if world.stopped and len(run.worlds) > 1
     ]
     run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}, *ended])
 
 
-def _told(
-    run: Run, progress: StepProgress, trackers: Trackers, turns: list[StepState], seconds: float
-) -> None:
-    progress.step(turns, seconds)
-    for turn in turns:
-        trackers.step(
-            turn.step,
-            {**turn.metrics, "time/step_s": seconds},
-            turn.world.arm if len(run.worlds) > 1 else "",
-        )
-        if turn.world.ended and len(run.worlds) > 1:
-            note(f"{turn.world.arm}, seed {turn.world.seed}: {turn.world.ended}")
-    measure_if_due(run)
+def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepResult) -> None:
+    progress.step(step.worlds, step.seconds)
+    study = len(run.worlds) > 1
+    for state in step.worlds:
+        world = state.world
+        metrics = {**state.metrics, "time/step_s": step.seconds}
+        trackers.step(step.number, metrics, world.arm if study else "")
+        if world.stopped and study:
+            note(f"{world.arm}, seed {world.seed}: {world.stopped}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import typer
 from redqueen.cli.console import progress, warn_if_unsafe
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import SandboxMode
-from redqueen.config.schema import load_config
+from redqueen.config.toml import load_config
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.sandbox import Job, Limits, Outcome
 from redqueen.sandbox.pool import SandboxPool

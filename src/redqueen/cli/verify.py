@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +11,17 @@ from rich.markup import escape
 
 from redqueen.cli.console import warn_if_unsafe
 from redqueen.cli.options import ConfigFile, Json, SandboxMode, Settings
-from redqueen.config.schema import Config, load_config
+from redqueen.config.schema import Config
+from redqueen.config.toml import load_config
 from redqueen.errors import DataError, unknown
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.records import Problem, Proposal, Rejection
-from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.verify import verify as verify_proposals
+from redqueen.stages.verify import verify_proposals
+from redqueen.tasks import load_kind, load_kinds
+from redqueen.tasks.code.programs import unverified_reference
+from redqueen.tasks.kind import problem_fields
+from redqueen.tasks.prompts import load_prompt_format
 
 
 def verify(
@@ -45,16 +48,16 @@ def verify(
     extra = [f"tasks.prompt_format={prompt_format}"] if prompt_format else []
     extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
     config = load_config(config_file, [*(settings or []), *extra])
-    kinds = config.tasks.load_kinds()
+    kinds = load_kinds(*config.tasks.kinds)
+    name = config.tasks.prompt_format
+    prompts = load_prompt_format("chat" if name == "auto" else name)
     proposals = [
         _proposal(row, config, f"{file}, line {number}")
         for number, row in read_jsonl(file, required=("kind", "text"))
     ]
     warn_if_unsafe(config.sandbox.unsafe)
     with open_output(out) as output, SandboxPool(config.sandbox) as pool:
-        verdicts = verify_proposals(
-            proposals, kinds, config.tasks.load_prompt_format(), pool, config.verify
-        )
+        verdicts = verify_proposals(proposals, kinds, prompts, pool, config.verify)
         if as_json or out is not None:
             for proposal, verdict in zip(proposals, verdicts, strict=True):
                 output.write(json.dumps(_record(proposal, verdict)) + "\n")
@@ -75,12 +78,8 @@ def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
     program = row.get("program")
     if program is not None and not isinstance(program, str):
         raise DataError(f"{where}: the field 'program' is not text")
-    return Proposal(row["kind"], row["text"], () if program is None else (_archived(program),))
-
-
-def _archived(program: str) -> Problem:
-    """The archived problem that a code_f proposal is about: only its program matters here."""
-    return Problem("code_o", program, (), (), "", Complexity(0, 0, 0, 0), 0)
+    references = () if program is None else (unverified_reference(program),)
+    return Proposal(row["kind"], row["text"], references)
 
 
 def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
@@ -91,25 +90,23 @@ def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
             "reason": verdict.reason,
             "detail": verdict.detail,
         }
-    problem = asdict(verdict)
-    del problem["author"]
-    return {"valid": True, "key": verdict.key, **problem}
+    fields = problem_fields(verdict)
+    return {"valid": True, **{name: fields[name] for name in fields if name != "author"}}
 
 
 def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | Rejection) -> None:
     """The verdict on one line, then the problem or the rejected text."""
     if isinstance(verdict, Problem):
-        measure = verdict.complexity
+        features = " · ".join(f"{name} {value:g}" for name, value in verdict.features.items())
         console.print(
             f"[bold green]✓ {number:2} {proposal.kind}[/]  problem {verdict.key[:8]}  "
-            f"[dim]depth {measure.ast_depth} · cyclomatic {measure.cyclomatic} · "
-            f"{measure.loc} lines · {verdict.steps} steps executed[/]"
+            f"[dim]{features}[/]"
         )
-        _indented(console, verdict.program)
-        if verdict.message:
-            _indented(console, f'"{verdict.message}"')
-        for arguments, output in zip(verdict.inputs, verdict.outputs, strict=True):
-            _indented(console, f"f({_cut(arguments)}) → {_cut(output)}", "green")
+        for label, text in load_kind(verdict.kind).show(verdict):
+            if "\n" in text:
+                _indented(console, text)
+            else:
+                _indented(console, f"{label}: {_cut(text)}", "green")
     else:
         console.print(
             f"[bold red]✗ {number:2} {proposal.kind}[/]  "

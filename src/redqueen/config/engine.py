@@ -16,6 +16,8 @@ class LoraConfig(Section):
 
 
 class EngineConfig(Section):
+    type: str = "torch"
+    """Which engine: `torch`, or the import path of a class of your own."""
     max_num_seqs: int = Field(default=256, ge=1)
     """Sequences decoded at a time; the others wait. More is faster until memory is full."""
     decode_steps_per_sync: int = Field(default=8, ge=1)

@@ -11,7 +11,7 @@ one, a free table `settings = {...}` is passed on as it is.
 
 import importlib
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
 
@@ -81,8 +81,7 @@ class Registry(Mapping[str, T], Generic[T]):
     def choose(self, value: Any) -> Choice:
         """The choice that a setting stands for: a name, a table with `type`, or a choice."""
         if isinstance(value, Choice):
-            self._row(value.type)
-            return value
+            value = value.model_dump()
         table = {"type": value} if isinstance(value, str) else value
         if not isinstance(table, Mapping) or not isinstance(table.get("type"), str):
             raise ConfigError(
@@ -153,13 +152,25 @@ def table(what: str) -> Registry[Any]:
     return found
 
 
-def one_of(what: str) -> Any:
-    """The type of a setting that chooses from a table."""
+def chosen_from(what: str, default: str = "") -> Any:
+    """For `Annotated`: a setting that chooses from a table. A table without `type` changes settings
+    of the default choice."""
 
     def choose(value: Any) -> Choice:
+        if default and isinstance(value, Mapping) and "type" not in value:
+            value = {"type": default, **value}
         try:
             return table(what).choose(value)
         except ConfigError as error:
             raise ValueError(str(error)) from error
 
-    return Annotated[SerializeAsAny[Choice], BeforeValidator(choose)]
+    return BeforeValidator(choose)
+
+
+OneOf = SerializeAsAny[Choice]
+"""The type of such a setting, for `Annotated`."""
+
+
+def default(name: str) -> Any:
+    """The default of such a setting, by name: looked up when a section is made, not on import."""
+    return Field(default=name, validate_default=True)

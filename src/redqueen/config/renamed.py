@@ -1,7 +1,7 @@
-"""Settings that changed their name: an old name fails with the new one, and the settings of an
-older run are read under the new names."""
+"""Settings that had another name in version 0.1: an old name fails with the new one, and ledgers of
+that version are read by it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 RENAMED = {
@@ -12,39 +12,67 @@ RENAMED = {
     "engine.steps_between_looks": "engine.decode_steps_per_sync",
     "engine.prefill_tokens": "engine.max_prefill_tokens",
     "engine.train_tokens": "engine.max_tokens_per_microbatch",
-    "reward.right": "reward.correct",
     "sandbox.lanes": "sandbox.workers",
+    "tasks.pack": "tasks.prompt_format",
+    "match.outcome": "rate.outcome",
+    "match.threshold": "rate.outcome.threshold",
+    "match.rating.mu": "rate.mu",
+    "match.rating.sigma": "rate.sigma",
+    "match.rating.beta": "rate.beta",
+    "match.rating.tau": "rate.tau",
+    "reward.variant": "reward.teacher",
+    "reward.invalid": "reward.teacher.invalid",
+    "reward.duplicate": "reward.teacher.duplicate",
+    "reward.unsolved": "reward.teacher.zero_pass",
+    "reward.trivial": "reward.teacher.all_pass",
+    "reward.novelty": "reward.teacher.novelty",
+    "reward.right": "reward.student.correct",
+    "reward.wrong": "reward.student.wrong",
+    "reward.malformed": "reward.student.malformed",
+    "update.clip_low": "update.loss.clip_low",
+    "update.clip_high": "update.loss.clip_high",
     "stop.lazy_steps": "stop.steps_without_problem",
     "stop.still_steps": "stop.steps_without_update",
-    "tasks.pack": "tasks.prompt_format",
 }
-"""Old path to new path. A path may name a section: all settings below it move along."""
+
+_CHOICES = {"rate.outcome", "reward.teacher"}
+"""What was a name and is a choice with settings of its own now."""
 
 
 def new_name(path: str) -> str | None:
     """Today's path of a setting or section that was renamed; None for one that was not."""
-    parts = path.split(".")
-    for length in range(len(parts), 0, -1):
-        if moved := RENAMED.get(".".join(parts[:length])):
-            return ".".join([moved, *parts[length:]])
-    return None
+    return "rate" if path == "match.rating" else RENAMED.get(path)
 
 
 def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested settings of any age, under today's names."""
+    """The settings of a version 0.1 run under the names of today."""
     renamed: dict[str, Any] = {}
     for path, value in _leaves(values):
-        *sections, name = (new_name(path) or path).split(".")
-        section = renamed
-        for part in sections:
-            section = section.setdefault(part, {})
-        section[name] = value
+        name = RENAMED.get(path, path)
+        if value is None:  # not set
+            continue
+        _put(renamed, f"{name}.type" if name in _CHOICES else name, value)
+    outcome = renamed.get("rate", {}).get("outcome", {})
+    if outcome.get("type") not in ("threshold", "per_problem"):
+        outcome.pop("threshold", None)
+    if loss := renamed.get("update", {}).get("loss"):
+        loss["type"] = "ppo"
     return renamed
 
 
-def _leaves(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _leaves(values: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:
+    leaves = []
     for name, value in values.items():
-        if isinstance(value, Mapping) and value:
-            yield from _leaves(value, f"{prefix}{name}.")
+        path = f"{before}{name}"
+        if isinstance(value, Mapping) and "type" not in value:
+            leaves += _leaves(value, f"{path}.")
         else:
-            yield f"{prefix}{name}", value
+            leaves.append((path, value))
+    return leaves
+
+
+def _put(values: dict[str, Any], path: str, value: Any) -> None:
+    *sections, name = path.split(".")
+    for section in sections:
+        values = values.setdefault(section, {})
+    values[name] = value

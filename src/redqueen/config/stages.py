@@ -1,58 +1,44 @@
-"""Settings of the stages of a step."""
+"""Settings of the stages of a step, and of what they share. Every choice is open: a name of a table,
+or an import path of your own (`registry.py`)."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, field_serializer, model_validator
 
 from redqueen.config.modules import ALLOWED_MODULES
+from redqueen.config.registry import OneOf, chosen_from, default
 from redqueen.config.section import Section
-from redqueen.records import Rating
-from redqueen.stages.evolve.cross import CrossoverSettings
-from redqueen.stages.evolve.cross.dare import Dare
-from redqueen.stages.evolve.cross.extrapolate import Extrapolate
-from redqueen.stages.evolve.cross.layerwise import Layerwise
-from redqueen.stages.evolve.cross.svd_subspace import SvdSubspace
-from redqueen.stages.evolve.mutate import MutationSettings
-from redqueen.stages.evolve.mutate.component_mask import ComponentMask
-from redqueen.stages.evolve.mutate.gaussian import Gaussian
-from redqueen.stages.evolve.mutate.layer_gaussian import LayerGaussian
-from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
-from redqueen.stages.evolve.select import SelectionSettings, Truncation
 
 
-class RatingConfig(Section):
+class MatchConfig(Section):
+    scheme: Annotated[OneOf, chosen_from("match scheme", "pfsp")] = default("pfsp")
+    """Who plays whom: pfsp (near-balanced pairings are likelier), uniform, round_robin, or
+    self_play (every member solves its own problems, unrated: Absolute Zero)."""
+
+
+class RateConfig(Section):
+    outcome: Annotated[OneOf, chosen_from("rating outcome", "all_proposals")] = default(
+        "all_proposals"
+    )
+    """What wins a game. all_proposals: the student's score over all proposals (an invalid, repeated
+    or zero-pass one counts as solved), against the expected one. paper: the solve rate of the valid
+    problems, against the expected one. threshold: the score of all_proposals, against a fixed one.
+    per_problem: every proposal is a game of its own, against the threshold."""
     mu: float = 25.0
     """Skill that a new member is given."""
     sigma: float = Field(default=25.0 / 3, gt=0)
     """How uncertain that is."""
     beta: float = Field(default=25.0 / 6, gt=0)
-    """How much of a game is chance: so much more skill wins about 76 % of the games."""
+    """How much of a game is luck: a lead of this much wins about 76 % of the games."""
     tau: float = Field(default=25.0 / 300, ge=0)
     """How much skill drifts between two games: members learn, so no rating is ever certain."""
-
-    def newborn(self) -> Rating:
-        return Rating(self.mu, self.sigma)
-
-
-class MatchConfig(Section):
-    scheme: Literal["pfsp", "uniform", "round_robin", "self_play"] = "pfsp"
-    """Who plays whom. pfsp: near-balanced pairings are likelier. self_play: every member solves its
-    own problems, unrated (Absolute Zero)."""
-    outcome: Literal["all_proposals", "paper", "threshold", "per_problem"] = "all_proposals"
-    """What wins a game. all_proposals: the student's score over all proposals (an invalid, repeated
-    or unsolved one counts as solved), against the expected one. paper: the solve rate of the valid
-    problems, against the expected one. threshold: the score of all_proposals, against a fixed one.
-    per_problem: every proposal is a game of its own, against the threshold."""
-    threshold: float = Field(default=0.5, gt=0, lt=1)
-    """The score from which on the student wins, for threshold and per_problem."""
-    rating: RatingConfig = RatingConfig()
 
 
 class ProposeConfig(Section):
     prompts: int = Field(default=2, ge=1)
     """Different prompts for each teacher and task kind in a step."""
     samples: int = Field(default=4, ge=1)
-    """Proposals drawn from each prompt. With one alone there is nothing to compare it with, and all
+    """Proposals sampled from each prompt. With one alone there is nothing to compare it with, and all
     of a kind are compared instead."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature of teachers."""
@@ -60,7 +46,7 @@ class ProposeConfig(Section):
     """Most tokens of a proposal."""
     max_prompt_chars: int = Field(default=16_000, gt=0)
     """Longest question to a teacher; references are left out until it fits, so that one long
-    problem cannot stop a run. What the chat prompt_format puts before it, a system text and a worked
+    problem cannot stop a run. What the chat format puts before it, a system text and a few-shot
     example, is not counted."""
 
 
@@ -81,79 +67,65 @@ class VerifyConfig(Section):
     exist in the sandbox."""
 
     @field_serializer("allowed_modules", when_used="json")
-    def _in_order(self, modules: frozenset[str]) -> list[str]:
+    def _sort(self, modules: frozenset[str]) -> list[str]:
         """A set has another order in every process; what is written down has one."""
         return sorted(modules)
 
 
 class SolveConfig(Section):
     attempts: int = Field(default=8, ge=2)
-    """Answers drawn for each problem; their share of right ones is the problem's solve rate."""
+    """Attempts sampled for each problem; their share of correct ones is its solve rate."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature. Never zero: greedy attempts are all alike, and the solve rate could
     only be 0 or 1."""
     max_tokens: int = Field(default=2048, ge=1)
-    """Most tokens of an answer, thought included."""
+    """Most tokens of an answer, reasoning included."""
 
 
 class RewardConfig(Section):
-    variant: Literal["paper", "azr"] = "paper"
-    """What an unsolved and a trivial problem earn: 0 and 0 (paper), or -0.5 and -0.5 (Absolute
-    Zero)."""
-    invalid: float = -1.0
-    """A proposal that is no problem."""
-    duplicate: float = -0.5
-    """A problem that was posed before."""
-    unsolved: float | None = None
-    """A problem that no attempt solves; by default what the variant says."""
-    trivial: float | None = None
-    """A problem that every attempt solves; by default what the variant says."""
-    correct: float = 1.0
-    """A correct answer."""
-    wrong: float = -0.5
-    """An answer in the right form that is wrong."""
-    malformed: float = -1.0
-    """An answer that cannot be read."""
-    novelty: float = Field(default=0.0, ge=0)
-    """Added to what a problem between trivial and unsolved earns, where its program behaves like
-    none before it in this world."""
+    teacher: Annotated[OneOf, chosen_from("teacher reward", "paper")] = default("paper")
+    """What a proposal earns its teacher: `paper` (1 - solve rate, 0 for zero-pass and all-pass
+    problems), or `azr` (-0.5 for these, as Absolute Zero has it)."""
+    student: Annotated[OneOf, chosen_from("student reward", "verdict")] = default("verdict")
+    """What an attempt earns its student."""
 
 
 class UpdateConfig(Section):
-    estimator: Literal["reinforce_pp", "trr_pp", "grpo", "rloo"] = "reinforce_pp"
+    estimator: Annotated[OneOf, chosen_from("estimator", "reinforce_pp")] = default("reinforce_pp")
     """How advantages come from rewards: reinforce_pp (less the prompt's mean, whitened over the
     member's batch), trr_pp (whitened for each role and task kind), grpo (whitened within each
     prompt), rloo (less the mean of the prompt's others)."""
+    loss: Annotated[OneOf, chosen_from("loss", "reinforce")] = default("reinforce")
+    """The policy loss: reinforce, ppo, gspo, cispo, dr_grpo or dapo."""
     learning_rate: float = Field(default=3e-4, gt=0)
     """Of every member, unless it has its own."""
     teacher_learning_rate: float | None = Field(default=None, gt=0)
     """Of teachers, where it is to differ."""
     weight_decay: float = Field(default=0.0, ge=0)
+    """AdamW's weight decay."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of one member's gradient."""
-    clip_low: float | None = Field(default=None, gt=0)
-    """PPO's clipping from below; only matters with more than one optimizer step."""
-    clip_high: float | None = Field(default=None, gt=0)
-    """PPO's clipping from above."""
     kl: float = Field(default=0.0, ge=0)
-    """Weight of the divergence from the base."""
+    """Weight of the KL divergence from the base."""
     optimizer_steps: int = Field(default=1, ge=1)
-    """Optimizer steps that the rows of one step are dealt out to."""
+    """Optimizer steps that the samples of one step are split into."""
 
 
 class ArchiveConfig(Section):
     cap: int = Field(default=2000, ge=1)
     """Most problems that are kept; the oldest leave first."""
     seeds: str = "examples"
-    """What it begins with: `examples` (a few small worked ones), `pawn` (random programs, as Pawn
+    """What it begins with: `examples` (a few small ones), `pawn` (random programs, as Pawn
     knows them), or a JSONL file of problems."""
     seed_count: int = Field(default=64, ge=1)
     """How many random programs, for `pawn`."""
     seed_tiers: tuple[int, int] = (1, 3)
     """Lowest and highest tier of these."""
+    policy: Annotated[OneOf, chosen_from("archive policy", "all")] = default("all")
+    """Which verified problems it takes."""
     rarity: float = Field(default=0.0, ge=0)
-    """How strongly problems of rare structure are preferred when teachers are shown some: each
-    counts as one over the archive's problems in its structural cell, to this power. 0: all alike;
+    """How strongly problems in rare cells of the coverage map are preferred when teachers are shown some: each
+    counts as one over the archive's problems in its cell, to this power. 0: all alike;
     1: every cell as likely as every other."""
 
 
@@ -210,29 +182,31 @@ class EvolveConfig(Section):
     with fixed problems, and in self-play."""
     share: float = Field(default=0.25, ge=0, le=1)
     """Share of each role's members that are replaced, rounded down; the last one never is."""
-    selection: SelectionSettings = Truncation()
-    """Who dies and who breeds."""
+    fitness: Annotated[OneOf, chosen_from("fitness", "rating")] = default("rating")
+    """What members are ranked by: rating (the lower bound, mu - 3 sigma)."""
+    selection: Annotated[OneOf, chosen_from("selection", "truncation")] = default("truncation")
+    """Who dies and who breeds: truncation or tournament."""
     crossover_share: float = Field(default=0.5, ge=0, le=1)
     """Chance that a child is a crossover of two and not a mutation of one."""
-    mutations: tuple[MutationSettings, ...] = (
-        SvdJitter(),
-        LayerGaussian(),
-        ComponentMask(),
-        Gaussian(),
+    mutations: tuple[Annotated[OneOf, chosen_from("mutation")], ...] = Field(
+        default=("svd_jitter", "layer_gaussian", "component_mask", "gaussian"),
+        validate_default=True,
     )
     """The mutations in the mix: names, or tables with `type`, `weight` and the operator's settings."""
-    crossovers: tuple[CrossoverSettings, ...] = (Dare(), Layerwise(), SvdSubspace(), Extrapolate())
+    crossovers: tuple[Annotated[OneOf, chosen_from("crossover")], ...] = Field(
+        default=("dare", "layerwise", "svd_subspace", "extrapolate"), validate_default=True
+    )
     """The crossovers in the mix."""
     least_distance: float = Field(default=0.0, ge=0)
     """A child nearer than this to another member of its role, as products B A, is mutated further
     until it is not, a few times at most; 0: never. The metric population/least_distance says how
     near members are."""
-    child: ChildConfig = ChildConfig()
-    perturb: PerturbConfig = PerturbConfig()
-    hall_of_fame: HallOfFameConfig = HallOfFameConfig()
+    child: ChildConfig = Field(default_factory=ChildConfig)
+    perturb: PerturbConfig = Field(default_factory=PerturbConfig)
+    hall_of_fame: HallOfFameConfig = Field(default_factory=HallOfFameConfig)
 
     @model_validator(mode="after")
-    def _operators(self) -> "EvolveConfig":
+    def _check_operators(self) -> "EvolveConfig":
         if self.crossover_share < 1 and not self.mutations:
             raise ValueError("mutations are empty: name some, or set crossover_share = 1")
         if self.crossover_share > 0 and not self.crossovers:

@@ -7,11 +7,11 @@ the base and the steps are common to all.
 
 import tomllib
 from collections.abc import Sequence
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from redqueen.config.schema import Config, find_recipe, read_toml, set_value, validated
+from redqueen.config.schema import Config, merge
+from redqueen.config.toml import find_recipe, read_toml, set_value, validate
 from redqueen.errors import ConfigError, unknown
 
 _KEYS = ("recipe", "seeds", "common", "arms")
@@ -32,7 +32,7 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
     if not isinstance(arms, dict) or not arms or not isinstance(seeds, list) or not seeds:
         raise ConfigError(f"{path}: a study needs [arms.NAME] tables and a list of seeds")
     begin = read_toml(find_recipe(study["recipe"])) if "recipe" in study else {}
-    begin = merged(begin, study.get("common", {}))
+    begin = merge(begin, study.get("common", {}))
     return [
         (arm, _config(begin, rules, settings, seed))
         for arm, rules in arms.items()
@@ -43,20 +43,8 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
 def _config(
     begin: dict[str, Any], rules: dict[str, Any], settings: Sequence[str], seed: int
 ) -> Config:
-    values = merged(begin, rules)
+    values = merge(begin, rules)
     for setting in settings:
         set_value(values, setting)
     values["seed"] = seed
-    return validated(values)
-
-
-def merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
-    """The second over the first, table by table."""
-    found = deepcopy(first)
-    for name, value in second.items():
-        found[name] = (
-            merged(found[name], value)
-            if isinstance(value, dict) and isinstance(found.get(name), dict)
-            else deepcopy(value)
-        )
-    return found
+    return validate(values)

@@ -1,11 +1,23 @@
 """The archive of a world's problems: each once, the oldest leave first."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
+from redqueen.config.registry import Registry
 from redqueen.records import Problem
-from redqueen.tasks.code.coverage import cell
+from redqueen.tasks import load_kind
+
+Policy = Callable[[Problem, float], bool]
+"""From a problem and its solve rate: whether the archive takes it."""
+
+
+def admit_all(problem: Problem, solve_rate: float) -> bool:
+    """Every verified problem, however often it is solved."""
+    return True
+
+
+POLICIES: Registry[Policy] = Registry("archive policy", {"all": admit_all})
 
 
 class Archive:
@@ -27,23 +39,22 @@ class Archive:
         return True
 
     def sample(
-        self, count: int, draw: Random, kinds: Iterable[str] | None = None, rarity: float = 0.0
+        self, count: int, rng: Random, kinds: Iterable[str] | None = None, rarity: float = 0.0
     ) -> list[Problem]:
-        """Different problems, of these kinds where they are given, as many as there are up to
+        """Different problems, of these kinds where some are given, as many as there are up to
         `count`; those of rare structure sooner."""
         wanted = None if kinds is None else set(kinds)
-        there = [problem for problem in self if wanted is None or problem.kind in wanted]
+        problems = [problem for problem in self if wanted is None or problem.kind in wanted]
         if not rarity:
-            return draw.sample(there, min(count, len(there)))
-        cells = [cell(problem) for problem in there]
-        crowds = Counter(cells)
-        # the least of exponential times, each at its own rate: a weighted draw without putting back
-        # (Efraimidis and Spirakis)
+            return rng.sample(problems, min(count, len(problems)))
+        cells = [load_kind(problem.kind).cell(problem) for problem in problems]
+        sizes = Counter(cells)
+        # the smallest of exponential times, each at its own rate: weighted sampling without
+        # replacement (Efraimidis and Spirakis 2006)
         times = [
-            (draw.expovariate(crowds[where] ** -rarity), number)
-            for number, where in enumerate(cells)
+            (rng.expovariate(sizes[cell] ** -rarity), place) for place, cell in enumerate(cells)
         ]
-        return [there[number] for _, number in sorted(times)[:count]]
+        return [problems[place] for _, place in sorted(times)[:count]]
 
     def __contains__(self, key: object) -> bool:
         return key in self._problems

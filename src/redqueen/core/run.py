@@ -1,66 +1,209 @@
 """A run: worlds that play step after step, each step in the ledger whole or not at all, with a
 checkpoint to go on from.
 
+    with Run.create(config, "runs/mine") as run:
+        for step in run:
+            print(step.number, step.metrics["solve/pass_rate"])
+
 The order is what makes a kill harmless: first the ledger, in one transaction, then the checkpoint.
 A resume takes the newest checkpoint that is whole, takes the later steps out of the ledger, and
 plays them again. Random streams follow from seed and step: they come out alike.
 """
 
 import contextlib
+import logging
 import math
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any, Self
 
 from redqueen.config.schema import Config
-from redqueen.core.state import StepState, birth_row, rating_row
-from redqueen.core.step import Tools, play
+from redqueen.core.build import Arm, Parts, build_run, rebuild_run
+from redqueen.core.pipeline import Ports
+from redqueen.core.state import Row, StepState
+from redqueen.core.step import play_step
 from redqueen.core.world import World
-from redqueen.errors import RedQueenError, StorageError
-from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.engine.protocol import Engine
+from redqueen.errors import ConfigError, RedQueenError, StorageError
 from redqueen.ledger.durable import make_folder
+from redqueen.ledger.lock import RunLock
+from redqueen.ledger.opening import check_resumable
+from redqueen.ledger.rows import birth_row, rating_row, step_rows
 from redqueen.ledger.snapshots import write_snapshot
-from redqueen.ledger.store import Ledger
+from redqueen.ledger.store import FILE, refuse_what_is_there
+from redqueen.records import Attempt, Problem
 
-if TYPE_CHECKING:
-    from redqueen.engine.protocol import Engine
-
+log = logging.getLogger(__name__)
 ENGINE_FILE = "engine.safetensors"
 
 
-class Degenerate(RedQueenError):
-    """A run that has nothing left to learn from."""
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step came to. It is in the ledger when you get it."""
 
-
-@dataclass(slots=True)
-class Run:
-    config: Config
-    worlds: list[World]
-    tools: Tools
-    ledger: Ledger
-    checkpoints: Checkpoints
-    mixes_worlds: bool = False
-    """Whether one engine call may serve several worlds. Faster, but then a world's figures depend
-    on the others in the last bits."""
-    step: int = 0
-    """The last one that is whole."""
+    number: int
+    seconds: float
+    worlds: tuple[StepState, ...]
+    """What happened in each world that still plays."""
 
     @property
-    def engine(self) -> "Engine":
-        return self.tools.engine
+    def metrics(self) -> dict[str, float]:
+        """By name, such as `solve/pass_rate`; means over the worlds where there are several."""
+        if len(self.worlds) == 1:
+            return self.worlds[0].metrics
+        names = dict.fromkeys(name for state in self.worlds for name in state.metrics)
+        return {
+            name: statistics.fmean(
+                state.metrics[name] for state in self.worlds if name in state.metrics
+            )
+            for name in names
+        }
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The valid problems that teachers posed."""
+        return [problem for state in self.worlds for problem in state.problems]
+
+    @property
+    def attempts(self) -> list[Attempt]:
+        return [attempt for state in self.worlds for attempt in state.attempts]
+
+    @property
+    def births(self) -> list[Row]:
+        """Children that took the place of others in this step."""
+        return [birth for state in self.worlds for birth in state.births]
+
+
+class Run:
+    """Worlds on one engine and one sandbox, which the run owns: use it as a context."""
+
+    def __init__(self, parts: Parts, stack: ExitStack) -> None:
+        self.config: Config = parts.config
+        self.worlds: list[World] = parts.worlds
+        self.ports: Ports = parts.ports
+        self.ledger, self.checkpoints = parts.ledger, parts.checkpoints
+        self.mixes_worlds = parts.mixes_worlds
+        self.step = 0
+        """The last step that is whole."""
+        self._stack = stack
+        self._saved = 0
+
+    @classmethod
+    def create(
+        cls, config: Config | Sequence[Arm], folder: str | Path | None = None, name: str = "run"
+    ) -> Self:
+        """A new run: one world, or one for each (arm, config) of a study. Without a folder it gets
+        one of its own, `runs/NAME-1`, `-2`, ..."""
+        arms = [("run", config)] if isinstance(config, Config) else list(config)
+        place = None if folder is None else Path(folder)
+        if place is not None:
+            refuse_what_is_there(place)
+        with ExitStack() as stack:
+            parts = build_run(stack, arms, lambda: place or new_folder(Path("runs"), name))
+            run = cls(parts, stack.pop_all())
+        run.begin()
+        return run
+
+    @classmethod
+    def resume(cls, folder: str | Path, steps: int | None = None, base: str | None = None) -> Self:
+        """A run that was stopped or killed, at its newest checkpoint; with `steps`, to go further
+        than it was to go; `base`: where its base is now, if it has moved."""
+        folder = Path(folder)
+        if not (folder / FILE).exists():
+            raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
+        check_resumable(folder)
+        with ExitStack() as stack:
+            stack.enter_context(RunLock(folder))
+            parts = rebuild_run(stack, folder, steps, base)
+            run = cls(parts, stack.pop_all())
+        run.restore()
+        return run
+
+    @property
+    def folder(self) -> Path:
+        return self.ledger.folder
+
+    @property
+    def engine(self) -> Engine:
+        return self.ports.engine
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it plays no further although steps are left; empty while it does. A run stops when
+        none of its worlds has anything left to learn from."""
+        if not all(world.stopped for world in self.worlds):
+            return ""
+        return "\n".join(dict.fromkeys(world.stopped for world in self.worlds))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        try:
+            if kind is None and self._saved < self.step:
+                self.save()  # stopped between two checkpoints: no step is to be played again
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Give back the engine, the sandbox and the lock."""
+        self._stack.close()
+
+    def __iter__(self) -> Iterator[StepResult]:
+        """The steps that are left, each as soon as it is whole."""
+        while self.step < self.config.steps and not self.stop_reason:
+            yield self.play_step()
+
+    def play_step(self) -> StepResult:
+        """The next step."""
+        started, step = time.monotonic(), self.step + 1
+        self.ports.timings.clear()
+        states = [StepState(world, step) for world in self.worlds if not world.stopped]
+        for group in _group(states, self.mixes_worlds):
+            play_step(group, self.ports)
+        for state in states:
+            state.world.stopped = _why_stop(state)
+        with self.ports.timed("ledger"):
+            self._write(step, states)
+        self.ledger.add(
+            "timings",
+            [
+                {"step": step, "stage": stage, "seconds": seconds, "waited_s": waited}
+                for stage, (seconds, waited) in self.ports.timings.items()
+            ],
+        )
+        return StepResult(step, time.monotonic() - started, tuple(states))
+
+    def _write(self, step: int, states: Sequence[StepState]) -> None:
+        tables = [step_rows(state) for state in states]
+        rows = {name: [row for table in tables for row in table[name]] for name in tables[0]}
+        self.ledger.write(step, rows)
+        self.step = step
+        config = self.config.ledger
+        # before the checkpoint: a step that has one is not played again
+        if config.snapshot_every and step % config.snapshot_every == 0:
+            self._snapshot()
+        last = step == self.config.steps or bool(self.stop_reason)
+        if step % config.checkpoint_every == 0 or last:
+            self.save()
 
     def begin(self) -> None:
         """Write down what is there before the first step."""
-        rows: dict[str, list[dict[str, Any]]] = {"births": [], "ratings": []}
+        rows: dict[str, list[Row]] = {"births": [], "ratings": []}
         for world in self.worlds:
-            rows["births"] += [
-                {"world": world.number, **birth_row(member)} for member in world.members
-            ]
-            rows["ratings"] += [
-                {"world": world.number, **rating_row(member)} for member in world.members
-            ]
+            for member in world.members:
+                rows["births"].append({"world": world.number, **birth_row(member)})
+                rows["ratings"].append({"world": world.number, **rating_row(member)})
         self.ledger.write(0, rows)
         self.save()
 
@@ -68,134 +211,99 @@ class Run:
         """Go back to the newest checkpoint that is whole."""
         self.checkpoints.sweep()
         last = self.ledger.last_step()
-        found = self.checkpoints.newest(at_most=last)
-        if found is None and last > 0:
+        checkpoint = self.checkpoints.newest(at_most=last)
+        if checkpoint is None and last > 0:
             raise RedQueenError(
-                f"no checkpoint of the run in {self.ledger.folder} can be read, so it cannot go on. "
-                "Its ledger is intact: `redqueen report` and `redqueen export --problems` still work."
+                f"no checkpoint of the run in {self.folder} can be read, so it cannot go on. "
+                "Its ledger is intact: `redqueen report` and `redqueen export --problems` still "
+                "work."
             )
-        if found is None:  # killed before the first checkpoint: nothing was played yet
+        if checkpoint is None:  # killed before the first checkpoint: nothing was played yet
             self.ledger.truncate(-1)
             self.begin()
             return
-        self.engine.load(found.folder / ENGINE_FILE)
-        for world, snapshot in zip(self.worlds, found.state["worlds"], strict=True):
+        for world, snapshot in zip(self.worlds, checkpoint.state["worlds"], strict=True):
             world.restore(snapshot)
-        self.ledger.truncate(found.step)
-        self.step = found.step
+        self.engine.load(checkpoint.folder / ENGINE_FILE)
+        self.ledger.truncate(checkpoint.step)
+        self.step = self._saved = checkpoint.step
 
     def save(self) -> None:
+        """Take a checkpoint."""
         state = {"worlds": [world.snapshot() for world in self.worlds]}
         self.checkpoints.save(self.step, {ENGINE_FILE: self.engine.save}, state)
-
-    def play(
-        self, told: Callable[[list[StepState], float], None], asked_to_stop: Callable[[], bool]
-    ) -> None:
-        """The steps that are left. `told` gets each step's turns and its seconds; a stop comes
-        after a step, never within."""
-        self._end_if_all_have()  # killed after a step that was the last, it ends here
-        while self.step < self.config.steps and not asked_to_stop():
-            started = time.monotonic()
-            turns = self.play_step(self.step + 1)
-            told(turns, time.monotonic() - started)
-            self._end_if_all_have()
-        if (
-            self.step < self.config.steps and self.step % self.config.ledger.checkpoint_every
-        ):  # asked to stop: no step is to be played again
-            self.save()
-
-    def _end_if_all_have(self) -> None:
-        if all(world.ended for world in self.worlds):
-            raise Degenerate("\n".join(dict.fromkeys(world.ended for world in self.worlds)))
-
-    def play_step(self, step: int) -> list[StepState]:
-        self.tools.timings.clear()
-        turns = [StepState(world, step) for world in self.worlds if not world.ended]
-        for together in _together(turns, self.mixes_worlds):
-            play(together, self.tools)
-        for turn in turns:
-            turn.world.ended = _end_of(turn)
-        with self.tools.timed("ledger"):
-            self.ledger.write(step, _merged([turn.rows() for turn in turns]))
-            self.step = step
-            every = self.config.ledger.snapshot_every
-            if (
-                every and step % every == 0
-            ):  # before the checkpoint: a step that has one is not played again
-                self._snapshot()
-            last = step == self.config.steps or all(world.ended for world in self.worlds)
-            if step % self.config.ledger.checkpoint_every == 0 or last:
-                self.save()
-        self.ledger.add(
-            "timings",
-            [
-                {"step": step, "stage": stage, "seconds": s, "waited_s": w}
-                for stage, (s, w) in self.tools.timings.items()
-            ],
-        )
-        return turns
+        self._saved = self.step
 
     def _snapshot(self) -> None:
         """Everybody's weights, and who they are. A resume that plays the step again writes the
         same."""
-        members = [
-            {"world": world.number, "member": one.id, "role": one.role, "slot": world.slot(one)}
+        members: list[dict[str, Any]] = [
+            {
+                "world": world.number,
+                "member": member.id,
+                "role": member.role,
+                "slot": world.slot(member),
+            }
             for world in self.worlds
-            for one in world.members
+            for member in world.members
         ]
-        write_snapshot(self.ledger.folder, self.step, self.engine.save_weights, members)
+        write_snapshot(self.folder, self.step, self.engine.save_weights, members)
+
+    def _adapter_names(self) -> dict[int, str]:
+        """The folder of each adapter slot in a checkpoint, such as 0/S2.30."""
+        return {
+            world.slot(member): f"{world.number}/{member.id}"
+            for world in self.worlds
+            for member in (*world.members, *(past.member for past in world.hall_of_fame))
+        }
 
 
-def _end_of(turn: StepState) -> str:
+def _why_stop(state: StepState) -> str:
     """Why a world can learn nothing more; empty when it can."""
-    world, stop = turn.world, turn.world.config.stop
-    if turn.broken:
+    world, stop, where = state.world, state.world.config.stop, f"stopped after step {state.step}"
+    if state.diverged:
         return (
-            f"stopped after step {turn.step}: the gradient of {', '.join(turn.broken)}, or the probability of what was written, is no number. "
-            "Nothing was learned from it. Lower update.learning_rate in a new run; "
-            "if it is the first step, the base's dtype may be too narrow (dtype=float32)."
+            f"{where}: {', '.join(state.diverged)} diverged: NaN in the gradient or in sampled "
+            "log-probabilities. That update was discarded. Lower update.learning_rate in a new "
+            "run; if it is the first step, the base's dtype may be too narrow (dtype=float32)."
         )
     if world.steps_without_problem >= stop.steps_without_problem:
         return (
-            f"stopped after step {turn.step}: no proposal was a valid problem in {world.steps_without_problem} steps. "
-            "The base may not understand the prompts (look at `verify/rejected/...`), "
-            "or the teachers have unlearned it (lower update.learning_rate)."
+            f"{where}: no proposal was a valid problem in {world.steps_without_problem} steps. "
+            "The base may not understand the prompts (look at `verify/rejected/...`), or the "
+            "teachers have unlearned it (lower update.learning_rate)."
         )
     if world.steps_without_update >= stop.steps_without_update:
         return (
-            f"stopped after step {turn.step}: in {world.steps_without_update} steps no member had anything to learn, "
-            "because all rewards of every prompt were equal. "
-            "More solve.attempts or propose.samples, or other problems, would make a difference."
+            f"{where}: in {world.steps_without_update} steps no member had anything to learn, "
+            "because all rewards of every prompt were equal. More solve.attempts or "
+            "propose.samples, or other problems, would make a difference."
         )
-    for role in (
-        "teacher",
-        "student",
-        "both",
-    ):  # all begin as the base: who has not learned yet does not count
-        least = turn.metrics.get(f"population/least_distance/{role}", math.inf)
-        if least < stop.least_distance and all(
-            member.version for member in world.members if member.role == role
-        ):
+    for role in ("teacher", "student", "both"):
+        # all begin as the base: who has not been trained yet does not count
+        least = state.metrics.get(f"population/least_distance/{role}", math.inf)
+        trained = all(member.version for member in world.members if member.role == role)
+        if least < stop.least_distance and trained:
             return (
-                f"stopped after step {turn.step}: two members of the role {role} have become one "
-                f"(distance {least:.3g}, stop.least_distance={stop.least_distance})."
+                f"{where}: two members of the role {role} have become one (distance {least:.3g}, "
+                f"stop.least_distance={stop.least_distance})."
             )
     return ""
 
 
-def _together(turns: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
+def _group(states: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
     """Which worlds share engine calls: those that agree in what a call is told, or each alone."""
     if not mixed:
-        return [[turn] for turn in turns]
+        return [[state] for state in states]
     groups: dict[str, list[StepState]] = {}
-    for turn in turns:
-        config = turn.world.config
+    for state in states:
+        config = state.world.config
         told = (
             config.propose.temperature,
             config.solve.temperature,
             config.update.model_dump(exclude=_OWN),
         )
-        groups.setdefault(repr(told), []).append(turn)
+        groups.setdefault(repr(told), []).append(state)
     return list(groups.values())
 
 
@@ -203,11 +311,7 @@ _OWN = {"estimator", "learning_rate", "teacher_learning_rate"}
 """Settings of the update that worlds in one engine call may differ in."""
 
 
-def _merged(tables: Sequence[dict[str, list[dict[str, Any]]]]) -> dict[str, list[dict[str, Any]]]:
-    return {name: [row for rows in tables for row in rows[name]] for name in tables[0]}
-
-
-def run_folder(root: Path, name: str) -> Path:
+def new_folder(root: Path, name: str) -> Path:
     """A folder of its own for a run without a name: runs/NAME-1, -2, ... It is made at once, so
     that two runs never choose the same one."""
     number = 1

@@ -2,21 +2,22 @@
 that a step changes is here."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from redqueen.config.schema import Config
 from redqueen.core.archive import Archive
-from redqueen.records import Author, Member, Problem, Rating, Role
-from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.tasks.code.sources import Source
+from redqueen.records import Member, Problem, Rating, Role
+from redqueen.tasks import load_kind
+from redqueen.tasks.kind import load_problem, problem_fields
+from redqueen.tasks.sources import Source
 
 _LETTERS: dict[Role, str] = {"teacher": "T", "student": "S", "both": "B"}
 
 
 @dataclass(frozen=True, slots=True)
-class Veteran:
-    """A member as it was after a step, in a slot of its own: it plays, but it learns no more."""
+class PastMember:
+    """A member as it was after a step, in an adapter slot of its own: it plays, but is not trained."""
 
     member: Member
     step: int
@@ -29,7 +30,7 @@ class World:
     """The rules it plays by, by name."""
     config: Config
     first_slot: int
-    """Its members' slots in the engine begin here."""
+    """Its members' adapter slots in the engine begin here."""
     members: list[Member]
     archive: Archive
     source: Source | None = None
@@ -37,15 +38,15 @@ class World:
     known: set[str] = field(default_factory=set)
     """Keys of all problems there ever were, those that have left the archive too."""
     cells: set[str] = field(default_factory=set)
-    """Structural cells visited."""
+    """Cells of the coverage map that were visited."""
     behaviours: set[str] = field(default_factory=set)
     steps_without_problem: int = 0
     """Steps in a row without a valid problem."""
     steps_without_update: int = 0
     """Steps in a row in which nobody had anything to learn."""
-    ended: str = ""
+    stopped: str = ""
     """Why it plays no further, where it does not: it has nothing left to learn from."""
-    hall: list[Veteran] = field(default_factory=list)
+    hall_of_fame: list[PastMember] = field(default_factory=list)
     """Past members that may be met again."""
 
     @property
@@ -53,6 +54,7 @@ class World:
         return self.config.seed
 
     def slot(self, member: Member) -> int:
+        """The member's adapter slot in the engine."""
         return self.first_slot + member.slot
 
     def learning_rate(self, member: Member) -> float:
@@ -63,22 +65,17 @@ class World:
         return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
 
     def temperature(self, member: Member, role: str) -> float:
-        """At which the member writes in a role."""
-        return (
-            member.temperature
-            or (self.config.propose if role == "teacher" else self.config.solve).temperature
-        )
+        """At which the member samples in a role."""
+        stage = self.config.propose if role == "teacher" else self.config.solve
+        return member.temperature or stage.temperature
 
-    def by_id(self, member: str) -> Member:
-        return next(
-            one
-            for one in (*self.members, *(veteran.member for veteran in self.hall))
-            if one.id == member
-        )
+    def by_id(self, name: str) -> Member:
+        past = (past.member for past in self.hall_of_fame)
+        return next(member for member in (*self.members, *past) if member.id == name)
 
-    def change(self, member: str, **changes: Any) -> None:
+    def change(self, name: str, **changes: Any) -> None:
         self.members = [
-            replace(one, **changes) if one.id == member else one for one in self.members
+            replace(member, **changes) if member.id == name else member for member in self.members
         ]
 
     def snapshot(self) -> dict[str, Any]:
@@ -86,30 +83,32 @@ class World:
         and the step."""
         return {
             "members": [asdict(member) for member in self.members],
-            "archive": [_fields(problem) for problem in self.archive],
+            "archive": [problem_fields(problem) for problem in self.archive],
             "known": sorted(self.known),
             "cells": sorted(self.cells),
             "behaviours": sorted(self.behaviours),
             "steps_without_problem": self.steps_without_problem,
             "steps_without_update": self.steps_without_update,
-            "ended": self.ended,
-            "hall": [asdict(veteran) for veteran in self.hall],
+            "stopped": self.stopped,
+            "hall_of_fame": [asdict(past) for past in self.hall_of_fame],
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        self.members = list(map(_member, snapshot["members"]))
-        self.hall = [
-            Veteran(_member(one["member"]), one["step"]) for one in snapshot.get("hall", [])
+        self.members = [_load_member(fields) for fields in snapshot["members"]]
+        self.hall_of_fame = [
+            PastMember(_load_member(past["member"]), past["step"])
+            for past in snapshot["hall_of_fame"]
         ]
-        self.archive = Archive(self.config.archive.cap, map(_problem, snapshot["archive"]))
-        self.known, self.cells, self.behaviours = (
-            set(snapshot[name]) for name in ("known", "cells", "behaviours")
+        problems = (
+            load_problem(fields, load_kind(fields["kind"])) for fields in snapshot["archive"]
         )
-        self.steps_without_problem, self.steps_without_update, self.ended = (
-            snapshot["steps_without_problem"],
-            snapshot["steps_without_update"],
-            snapshot.get("ended", ""),
-        )
+        self.archive = Archive(self.config.archive.cap, problems)
+        self.known = set(snapshot["known"])
+        self.cells = set(snapshot["cells"])
+        self.behaviours = set(snapshot["behaviours"])
+        self.steps_without_problem = snapshot["steps_without_problem"]
+        self.steps_without_update = snapshot["steps_without_update"]
+        self.stopped = snapshot["stopped"]
 
 
 def new_world(
@@ -120,15 +119,8 @@ def new_world(
     seeds: Iterable[Problem],
     source: Source | None = None,
 ) -> World:
-    return World(
-        number,
-        arm,
-        config,
-        first_slot,
-        _first_members(config),
-        Archive(config.archive.cap, seeds),
-        source,
-    )
+    archive = Archive(config.archive.cap, seeds)
+    return World(number, arm, config, first_slot, _first_members(config), archive, source)
 
 
 def member_id(role: Role, number: int, born: int) -> str:
@@ -137,54 +129,22 @@ def member_id(role: Role, number: int, born: int) -> str:
 
 
 def _first_members(config: Config) -> list[Member]:
-    rating = config.match.rating.newborn()
     population = config.population
-    wanted: list[tuple[Role, int]] = [
+    counts: list[tuple[Role, int]] = [
         ("teacher", population.teachers),
         ("student", population.students),
     ]
-    if config.match.scheme == "self_play":
-        wanted = [("both", population.students)]
-    roles = [role for role, count in wanted for _ in range(count)]
-    counts = dict.fromkeys(_LETTERS, 0)
-    members = []
-    for slot, role in enumerate(roles):
-        own = population.learning_rates[slot] if slot < len(population.learning_rates) else None
-        members.append(
-            Member(member_id(role, counts[role], 0), role, slot, rating=rating, learning_rate=own)
-        )
-        counts[role] += 1
+    if config.has_both_roles:
+        counts = [("both", population.students)]
+    rates = dict(enumerate(population.learning_rates))
+    members: list[Member] = []
+    for role, count in counts:
+        for number in range(count):
+            slot, rating = len(members), Rating(config.rate.mu, config.rate.sigma)
+            name = member_id(role, number, 0)
+            members.append(Member(name, role, slot, rating=rating, learning_rate=rates.get(slot)))
     return members
 
 
-def _fields(problem: Problem) -> dict[str, Any]:
-    """What `asdict` gives, for the thousands of problems of an archive: it copies value by value,
-    and takes six times as long."""
-    author = problem.author
-    return {
-        **{name: getattr(problem, name) for name in _PROBLEM},
-        "complexity": {name: getattr(problem.complexity, name) for name in _COMPLEXITY},
-        "author": None if author is None else {"member": author.member, "version": author.version},
-    }
-
-
-_PROBLEM, _COMPLEXITY = (
-    tuple(field.name for field in fields(kind)) for kind in (Problem, Complexity)
-)
-
-
-def _member(fields: dict[str, Any]) -> Member:
+def _load_member(fields: Mapping[str, Any]) -> Member:
     return Member(**{**fields, "rating": Rating(**fields["rating"])})
-
-
-def _problem(fields: dict[str, Any]) -> Problem:
-    author = fields["author"]
-    return Problem(
-        **{
-            **fields,
-            "inputs": tuple(fields["inputs"]),
-            "outputs": tuple(fields["outputs"]),
-            "complexity": Complexity(**fields["complexity"]),
-            "author": None if author is None else Author(**author),
-        }
-    )

@@ -1,11 +1,13 @@
-"""Sampling as text: prompts in, texts out, with the tokens that training needs.
+"""Text in, text out: prompts are encoded, members sample, completions come back as text with the
+tokens that training needs.
 
-This is how the method reaches a model. Tests of the method put a scripted sampler in its place.
+This is the method's only way to a model. A scripted sampler stands in for one in tests of the
+method itself.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol
 
 from redqueen.engine.protocol import Completion, Sampler, SampleRequest, SamplingParams, Tokenizer
 from redqueen.records import Rollout
@@ -14,29 +16,35 @@ from redqueen.tasks.prompts import Prompt
 
 @dataclass(frozen=True, slots=True)
 class TextRequest:
+    """A prompt for one member."""
+
     slot: int
+    """The member's adapter slot."""
     prompt: Prompt
     max_tokens: int
     seed: int
     temperature: float | None = None
     """The member's own, where it has one."""
+    item: Any = field(default=None, compare=False)
+    """What the request is for; whoever gets the completion finds it there."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextCompletion:
+    request: TextRequest
     text: str
     rollout: Rollout
 
 
-OnText = Callable[[Sequence[tuple[int, TextCompletion]]], None]
-"""Receives texts as they finish, each with its request's position in the call."""
+OnText = Callable[[Sequence[TextCompletion]], None]
+"""Given completions as soon as they are finished, each once."""
 
 
 class TextSampler(Protocol):
     def sample(
-        self, requests: Sequence[TextRequest], temperature: float, on_text: OnText
+        self, requests: Sequence[TextRequest], temperature: float, on_finish: OnText
     ) -> list[TextCompletion]:
-        """One text per request, in order. `on_text` gets each of them once, earlier."""
+        """One completion for each request, in order."""
         ...
 
 
@@ -50,44 +58,54 @@ class EngineTextSampler:
         self,
         requests: Sequence[TextRequest],
         temperature: float,
-        on_text: OnText = lambda finished: None,
+        on_finish: OnText = lambda completions: None,
     ) -> list[TextCompletion]:
-        texts: dict[int, TextCompletion] = {}
-        distinct = dict.fromkeys(request.prompt for request in requests)  # encoded once each
-        encoded = {prompt: self.tokenizer.encode(prompt) for prompt in distinct}
-        prompts = [encoded[request.prompt] for request in requests]
-        fitting = [number for number, prompt in enumerate(prompts) if len(prompt) < self.context]
-        for number in sorted(set(range(len(requests))) - set(fitting)):
-            # No room for a single token: an empty text, which no kind can parse.
-            texts[number] = TextCompletion("", Rollout(prompts[number], (), (), "length"))
-            on_text([(number, texts[number])])
+        tokenizer, context = self.tokenizer, self.context
+        # many requests have the same prompt
+        prompts = dict.fromkeys(request.prompt for request in requests)
+        encoded = {prompt: tuple(tokenizer.encode(prompt)) for prompt in prompts}
+        completions: list[TextCompletion | None] = [None] * len(requests)
+        fitting: list[int] = []
+        for number, request in enumerate(requests):
+            prompt = encoded[request.prompt]
+            if len(prompt) < context:
+                fitting.append(number)
+            else:  # no room for a single token: an empty text, which is malformed
+                empty = TextCompletion(request, "", Rollout(prompt, (), (), "length"))
+                completions[number] = empty
+                on_finish([empty])
+        texts: dict[tuple[int, ...], str] = {}
 
-        decoded: dict[tuple[int, ...], str] = {}
-
-        def receive(finished: Sequence[tuple[int, Completion]]) -> None:
+        def decode(finished: Sequence[tuple[int, Completion]]) -> None:
             new = []
-            for place, done in finished:
+            for place, completion in finished:
                 number = fitting[place]
-                if done.tokens not in decoded:  # members often write the same
-                    decoded[done.tokens] = self.tokenizer.decode(done.tokens)
-                rollout = Rollout(prompts[number], done.tokens, done.logprobs, done.finish_reason)
-                texts[number] = TextCompletion(decoded[done.tokens], rollout)
-                new.append((number, texts[number]))
-            on_text(new)
+                request, tokens = requests[number], completion.tokens
+                if tokens not in texts:  # many completions are the same
+                    texts[tokens] = tokenizer.decode(tokens)
+                rollout = Rollout(
+                    encoded[request.prompt], tokens, completion.logprobs, completion.finish_reason
+                )
+                new.append(TextCompletion(request, texts[tokens], rollout))
+                completions[number] = new[-1]
+            on_finish(new)
 
-        stops = self.tokenizer.stops(text for request in requests for text in request.prompt.stop)
-        sampling = SamplingParams(temperature, *stops)
+        stop_tokens, stop_texts = tokenizer.stops(
+            text for request in requests for text in request.prompt.stop
+        )
         self.sampler.sample(
-            [self._fit(requests[number], prompts[number]) for number in fitting], sampling, receive
+            [_encode(requests[number], encoded, context) for number in fitting],
+            SamplingParams(temperature, stop_tokens, stop_texts),
+            decode,
         )
-        return [texts[number] for number in range(len(requests))]
+        finished = [completion for completion in completions if completion is not None]
+        assert len(finished) == len(requests)
+        return finished
 
-    def _fit(self, request: TextRequest, prompt: tuple[int, ...]) -> SampleRequest:
-        """The request in tokens, ending where the context does."""
-        return SampleRequest(
-            prompt,
-            min(request.max_tokens, self.context - len(prompt)),
-            request.slot,
-            request.seed,
-            request.temperature,
-        )
+
+def _encode(
+    request: TextRequest, encoded: dict[Prompt, tuple[int, ...]], context: int
+) -> SampleRequest:
+    prompt = encoded[request.prompt]
+    room = min(request.max_tokens, context - len(prompt))
+    return SampleRequest(prompt, room, request.slot, request.seed, request.temperature)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from redqueen.benchmarks.suite import Item, Judges, Style, Suite
-from redqueen.core.pipeline import beside
+from redqueen.core.pipeline import background_executor
 from redqueen.errors import DataError
 from redqueen.tasks.prompts import Prompt
 
@@ -123,7 +123,7 @@ def attempt(
         done(len(graded))
         return graded
 
-    with beside(respondent.device) as thread:
+    with background_executor(on_gpu=respondent.device != "cpu") as thread:
         grading = _Grading(thread, grade)
         respondent.reply(
             [_question(suite, one, setting) for one in missing], setting.temperature, grading.add

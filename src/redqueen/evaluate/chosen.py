@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from redqueen.config.schema import Config, config_from_toml
+from redqueen.config.schema import Config
+from redqueen.config.toml import config_from_toml
 from redqueen.errors import ConfigError, unknown
 from redqueen.evaluate.figures import Population
 from redqueen.ledger.checkpoint import Checkpoint

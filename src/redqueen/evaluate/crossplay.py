@@ -14,17 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.config.schema import Config
-from redqueen.core.build import Parts, arms_of, weights_of
-from redqueen.engine.text_sampler import EngineTextSampler, TextRequest
+from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
+from redqueen.core.pipeline import Ports
+from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import reader
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
-from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.stages.solve import answer_prompt, grade
-
-_UNMEASURED = Complexity(0, 0, 0, 0)
+from redqueen.stages.solve import grade_answers
+from redqueen.tasks import load_kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +53,12 @@ def crossplay(
             f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started"
         )
     arms = [
-        (arm, one if device is None else one.model_copy(update={"device": device}))
-        for arm, one in arms_of(folder)
+        (arm, one if device is None else one.with_settings(device=device))
+        for arm, one in read_arms(folder)
     ]
     with ExitStack() as stack:
-        parts = Parts(stack, [one for _, one in arms], weights_of(folder), base)
+        engine = open_engine(stack, [one for _, one in arms], read_fingerprint(folder), base)
+        ports = open_ports(stack, arms[0][1], engine)
         posed = [
             _posed(folder, world, [snapshot.step for snapshot in taken], each, one)
             for world, (_, one) in enumerate(arms)
@@ -66,11 +66,11 @@ def crossplay(
         found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
         for snapshot in taken:
             say(f"students of step {snapshot.step}")
-            parts.engine.load_weights(snapshot.weights)
+            engine.load_weights(snapshot.weights)  # type: ignore[attr-defined]
             for world, (_, one) in enumerate(arms):
                 found[world].append(
                     _attempt(
-                        parts,
+                        ports,
                         snapshot,
                         world,
                         one,
@@ -102,25 +102,24 @@ def _posed(
 
 
 def _problem(row: Any) -> Problem:
-    payload = json.loads(row["payload"])
     return Problem(
-        row["kind"],
-        payload["program"],
-        tuple(payload["inputs"]),
-        tuple(json.loads(row["gold"])),
         row["problem"],
-        _UNMEASURED,
-        json.loads(row["features"])["steps_executed"],
-        payload["message"],
+        row["kind"],
+        load_kind(row["kind"]).load_payload(json.loads(row["payload"])),
+        tuple(json.loads(row["gold"])),
+        json.loads(row["features"]),
+        step=row["step"],
     )
 
 
 def _attempt(
-    parts: Parts, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
+    ports: Ports, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
 ) -> list[tuple[str, list[bool]]]:
     """By student: right or wrong, problem by problem."""
-    kinds, prompt_format = parts.kinds, config.tasks.load_prompt_format(parts.base.prompt_format)
-    prompts = [answer_prompt(problem, kinds[problem.kind], prompt_format) for problem in problems]
+    prompts = [
+        ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem))
+        for problem in problems
+    ]
     students = [
         one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"
     ]
@@ -129,21 +128,21 @@ def _attempt(
             one["slot"],
             prompt,
             config.solve.max_tokens,
-            seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.canonical),
+            seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.key),
         )
         for one in students
         for prompt, problem in zip(prompts, problems, strict=True)
     ]
-    engine = parts.engine
-    sampler = EngineTextSampler(engine, engine.tokenizer, engine.base.context)
-    written = sampler.sample(asks, config.solve.temperature)
+    written = ports.sampler.sample(asks, config.solve.temperature, lambda completions: None)
     answers = [
         (problem, one.text)
         for problem, one in zip([*problems] * len(students), written, strict=True)
     ]
     right = [
         attempt.verdict == "correct"
-        for attempt in grade(answers, kinds, prompt_format, parts.sandbox, config.verify)
+        for attempt in grade_answers(
+            answers, ports.kinds, ports.prompt_format, ports.sandbox, config.verify
+        )
     ]
     return [
         (one["member"], right[number * len(problems) : (number + 1) * len(problems)])
@@ -173,7 +172,7 @@ def _summary(
                         "step": time,
                         "suite": f"crossplay/{times[age]}",
                         "subject": member,
-                        "item": problem.canonical,
+                        "item": problem.key,
                         "kind": problem.kind,
                         "tier": 0,
                         "sample": 0,

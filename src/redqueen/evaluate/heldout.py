@@ -8,10 +8,10 @@ from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import RIGHT, Judges, Style, Verdict
 from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.heldout import Item
-from redqueen.records import Problem
-from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.stages.solve import answer_prompt, grade
-from redqueen.tasks import KINDS, Malformed
+from redqueen.stages.solve import grade_answers
+from redqueen.tasks import KINDS, Malformed, load_kinds
+from redqueen.tasks.code.programs import Code
+from redqueen.tasks.kind import Verified
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
 MAX_TOKENS = {"code_o": 400, "code_i": 100, "code_f": 250}
@@ -50,7 +50,7 @@ class HeldOut:
         ]
 
     def prompt(self, item: suite.Item, style: Style) -> Prompt:
-        return answer_prompt(item.fields["problem"], KINDS[item.kind], self.prompt_format)
+        return self.prompt_format.render(KINDS[item.kind].ask_answer(item.fields["problem"]))
 
     def grade(
         self, items: Sequence[suite.Item], replies: Sequence[str], style: Style, judges: Judges
@@ -58,7 +58,9 @@ class HeldOut:
         answers = [
             (item.fields["problem"], reply) for item, reply in zip(items, replies, strict=True)
         ]
-        attempts = grade(answers, dict(KINDS), self.prompt_format, judges.sandbox, VerifyConfig())
+        attempts = grade_answers(
+            answers, load_kinds(), self.prompt_format, judges.sandbox, VerifyConfig()
+        )
         return [
             RIGHT
             if one.verdict == "correct"
@@ -82,21 +84,12 @@ def _fingerprint(prompt_format: PromptFormat) -> str:
     """Of what a prompt_format makes of a small problem of each kind: it changes with any word of the
     prompts."""
     numbers = tuple(map(str, range(10)))
-    unmeasured = Complexity(0, 0, 0, 0)
-    problems = [
-        Problem(
-            kind,
-            "def f(a):\n    return a\n",
-            numbers,
-            numbers,
-            "",
-            unmeasured,
-            0,
-            "It returns what it is given.",
-        )
-        for kind in KINDS
+    code = Code("def f(a):\n    return a\n", numbers, "It returns what it is given.")
+    problem = Verified(code, numbers, {}, ())
+    prompts = [
+        prompt_format.render(kind.ask_answer(problem.problem(name)))
+        for name, kind in load_kinds().items()
     ]
-    prompts = [answer_prompt(problem, KINDS[problem.kind], prompt_format) for problem in problems]
     return hashlib.sha256(
         repr(
             [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]

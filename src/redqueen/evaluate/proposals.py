@@ -13,9 +13,9 @@ from redqueen.pawn.heldout import Item
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import seed_for, stream
 from redqueen.sandbox import Sandbox
-from redqueen.stages.propose import proposal_prompt
-from redqueen.stages.verify import verify
-from redqueen.tasks import KINDS, TaskKind
+from redqueen.stages.propose import render_proposal
+from redqueen.stages.verify import verify_proposals
+from redqueen.tasks import KINDS, TaskKind, load_kind
 from redqueen.tasks.prompts import PromptFormat
 
 MAX_TOKENS = 400
@@ -51,7 +51,7 @@ def propose_problems(
     for name, kind in KINDS.items():
         draw = stream(0, "evaluate", "proposals", name)
         asked = [
-            proposal_prompt(
+            render_proposal(
                 kind,
                 _references(items, kind, draw),
                 prompt_format,
@@ -70,14 +70,18 @@ def propose_problems(
             for reply, (_, shown) in zip(replies, asked, strict=True)
         ]
         found[name] = _summary(
-            name, verify(proposals, {name: kind}, prompt_format, sandbox, VerifyConfig())
+            name, verify_proposals(proposals, {name: kind}, prompt_format, sandbox, VerifyConfig())
         )
     return found
 
 
 def _references(items: Sequence[Item], kind: TaskKind, draw: Random) -> list[Problem]:
     tier = draw.choice(sorted({item.tier for item in items}))
-    near = [item.problem for item in items if item.tier == tier and item.problem.kind == "code_o"]
+    near = [
+        item.problem
+        for item in items
+        if item.tier == tier and item.problem.kind in kind.reference_kinds[:1]
+    ]
     return draw.sample(near, min(len(near), draw.randint(1, kind.reference_count)))
 
 
@@ -85,7 +89,8 @@ def _summary(kind: str, verdicts: Sequence[Problem | Rejection]) -> Proposed:
     problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
     rejected = Counter(verdict.reason for verdict in verdicts if isinstance(verdict, Rejection))
     valid = len(problems) + rejected.pop("duplicate", 0)
-    different = {problem.key if kind == "code_f" else problem.canonical for problem in problems}
+    task = load_kind(kind)
+    different = {problem.key if task.derived else task.structure(problem) for problem in problems}
     return Proposed(
         Accuracy(valid, len(verdicts)),
         Accuracy(len(different), valid),

@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from redqueen.config.schema import Config
-from redqueen.core.build import Parts, arms_of, weights_of
+from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
 from redqueen.core.state import StepState
-from redqueen.core.step import play
+from redqueen.core.step import play_step
 from redqueen.core.world import new_world
 from redqueen.errors import ConfigError
 from redqueen.ledger.members import load_adapters, newest_checkpoint, saved_members
 from redqueen.ledger.store import about_of, reader
 from redqueen.records import Member, Rating
 from redqueen.rng import seed_for
+from redqueen.stages.evolve.breed import breed
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
-from redqueen.stages.evolve.plan import breed
-from redqueen.tasks.code.sources import Source
+from redqueen.stages.evolve.operator import OperatorSettings
+from redqueen.stages.evolve.plan import PlannedOperator
+from redqueen.tasks.sources import Source, load_source
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
@@ -66,35 +68,30 @@ def retention(
     """Parents are the two best students of a run, as they are in its newest checkpoint."""
     config, parents = _parents(folder, base)
     children = [(name, seed) for name in operators for seed in range(seeds)]
-    config = config.model_copy(
-        update={
-            "population": config.population.model_copy(
-                update={"teachers": 0, "students": len(children) + 2}
-            ),
-            "fixed": config.fixed.model_copy(update={"problems": problems}),
-            "evolve": config.evolve.model_copy(update={"every": 0}),
-            "match": config.match.model_copy(update={"scheme": "pfsp"}),
-        }
+    config = config.with_settings(
+        population={"teachers": 0, "students": len(children) + 2, "learning_rates": ()},
+        fixed={"problems": problems},
+        evolve={"every": 0, "hall_of_fame": {"size": 0}},
+        match={"scheme": "pfsp"},
     )
     with ExitStack() as stack:
-        parts = Parts(stack, [config], weights_of(folder), base)
-        tools = parts.tools(config)
-        source = parts.sources[0]
-        assert source is not None  # there are no teachers
-        world = new_world(0, "retention", config, 0, (), _same_for_all(source))
+        engine = open_engine(stack, [config], read_fingerprint(folder), base)
+        ports = open_ports(stack, config, engine)
+        source = _same_for_all(load_source(config.fixed, config.tasks.kinds))
+        world = new_world(0, "retention", config, 0, (), source)
         for slot, weights in enumerate(
             [*parents, *(_child(name, parents, seed) for name, seed in children)]
         ):
-            tools.engine.write(slot, weights, reset_optimizer=True)
+            engine.write(slot, weights, reset_optimizer=True)
         world.members = [
             replace(member, learning_rate=0.0 if member.slot < 2 else None)
             for member in world.members
         ]
         levels: list[list[float]] = []
         for step in range(1, updates + 1):
-            turn = StepState(world, step)
-            play([turn], tools)
-            levels.append([_level(turn, member) for member in world.members])
+            state = StepState(world, step)
+            play_step([state], ports)
+            levels.append([_level(state, member) for member in world.members])
             say(step, updates)
     return [
         _retained(
@@ -113,14 +110,16 @@ def _parents(folder: Path, base: str | None) -> tuple[Config, "list[Adapter]"]:
     best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:2]
     if len(best) < 2:
         raise ConfigError(f"{folder} has one student, and a crossover needs two")
-    return arms_of(folder)[0][1], load_adapters(about, found, best, base)[1]
+    return read_arms(folder)[0][1], load_adapters(about, found, best, base)[1]
 
 
 def _child(name: str, parents: "Sequence[Adapter]", seed: int) -> "Adapter":
-    row = CROSSOVERS.get(name) or MUTATIONS[name]
+    crosses = name in CROSSOVERS
+    settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
+    assert isinstance(settings, OperatorSettings)
     return breed(
-        list(parents) if name in CROSSOVERS else [parents[0]],
-        row.settings(type=name),
+        list(parents) if crosses else [parents[0]],
+        PlannedOperator(settings, crosses),
         seed_for(0, "retention", name, seed),
     )
 
@@ -130,17 +129,12 @@ def _same_for_all(source: Source) -> Source:
     return lambda seed, step, student, count: source(seed, step, "everybody", count)
 
 
-def _level(turn: StepState, member: Member) -> float:
-    mine = [
-        number
-        for number, pairing in enumerate(turn.pairings)
-        if pairing.student.slot == member.slot
-    ]
+def _level(state: StepState, member: Member) -> float:
     verdicts = [
         attempt.verdict == "correct"
-        for posed in turn.posed
-        if posed.pairing in mine
-        for attempt in posed.attempts
+        for result in state.results
+        if result.match.pairing.student.slot == member.slot
+        for attempt in result.attempts
     ]
     return sum(verdicts) / max(1, len(verdicts))
 

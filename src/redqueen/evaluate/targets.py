@@ -84,16 +84,20 @@ class Target:
     def reply(self, questions: Sequence[Question], temperature: float, receive: Receive) -> None:
         asks = [
             TextRequest(
-                question.member, question.prompt, question.max_tokens, seed_for(0, *question.stream)
+                question.member,
+                question.prompt,
+                question.max_tokens,
+                seed_for(0, *question.stream),
+                item=number,
             )
-            for question in questions
+            for number, question in enumerate(questions)
         ]
 
-        def ended(some: Sequence[tuple[int, TextCompletion]]) -> None:
+        def ended(some: Sequence[TextCompletion]) -> None:
             receive(
                 [
-                    (number, (written.text, written.rollout.finish_reason == "length"))
-                    for number, written in some
+                    (one.request.item, (one.text, one.rollout.finish_reason == "length"))
+                    for one in some
                 ]
             )
 

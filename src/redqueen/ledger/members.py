@@ -2,11 +2,12 @@
 one adapter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from redqueen.config.schema import Config, config_from_toml
+from redqueen.config.schema import Config
+from redqueen.config.toml import config_from_toml
 from redqueen.core.run import ENGINE_FILE
 from redqueen.errors import ConfigError, DataError, unknown
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
@@ -95,18 +96,6 @@ def soup(adapters: "Sequence[Adapter]") -> "Adapter":
 
     Averaging A and B by themselves would be another thing, with cross terms that are in no member.
     """
-    import torch
+    from redqueen.stages.evolve.merge import merge_adapters
 
-    from redqueen.models.adapter import LoraPair
-    from redqueen.stages.evolve.lowrank import Span, stacks
-
-    found: dict[str, LoraPair] = {}
-    for parents in stacks([one.projections for one in adapters], torch.device("cpu")):
-        span = Span(*parents)
-        child = span.svd(span.weighted(*[1 / len(parents)] * len(parents))).child()
-        found |= {
-            name: LoraPair(child.a[number], child.b[number])
-            for number, name in enumerate(child.names)
-        }
-    projections = {name: found[name] for name in adapters[0].projections}
-    return replace(adapters[0], projections=projections)
+    return merge_adapters(adapters)

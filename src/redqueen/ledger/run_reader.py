@@ -14,7 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, overload
 
-from redqueen.config.schema import Config, config_from_toml, validated
+from redqueen.config.schema import Config
+from redqueen.config.toml import config_from_toml, validate
 from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.row_types import (
     JSON_COLUMNS,
@@ -78,7 +79,7 @@ class WorldInfo:
 
     @cached_property
     def config(self) -> Config:
-        return validated(self.settings)
+        return validate(self.settings)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from random import Random
 from redqueen.pawn.programs import Program, sample_program
 from redqueen.records import Problem
 from redqueen.rng import stream
-from redqueen.sandbox.inspection.complexity import Complexity
 from redqueen.tasks import KINDS
-from redqueen.tasks.kind import Block
+from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
+from redqueen.tasks.kind import Block, Verified
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 SHARD = 256
@@ -22,7 +22,6 @@ SHARD = 256
 TIER_WEIGHTS = (14, 13, 13, 12, 11, 10, 9, 8, 5, 5)
 """How often each tier, from 1 to 10, is sampled."""
 _REFERENCE_CHARS = 1500
-_UNMEASURED = Complexity(0, 0, 0, 0)
 _FORMAT = CompactFormat()
 
 
@@ -60,11 +59,11 @@ def _write_documents(
 ) -> Iterator[str]:
     inputs = rng.sample(range(len(program.inputs)), 5)
     for number in inputs[:3]:
-        yield write_solution("code_o", program, number, with_reasoning=has_reasoning())
+        yield write_solution(DEDUCTION, program, number, with_reasoning=has_reasoning())
     for number in inputs[3:]:
-        yield write_solution("code_i", program, number)
-    yield write_solution("code_f", program)
-    for kind in ("code_o", "code_i", "code_f"):
+        yield write_solution(ABDUCTION, program, number)
+    yield write_solution(INDUCTION, program)
+    for kind in (DEDUCTION, ABDUCTION, INDUCTION):
         if rng.random() < 0.5:
             near = [
                 other
@@ -78,18 +77,11 @@ def _write_documents(
 def make_problem(kind: str, program: Program, number: int = 0) -> Problem:
     """The program as a problem of this kind: with all inputs for induction, else with the one of
     this number. Its complexity is not measured."""
-    shown = slice(None) if kind == "code_f" else slice(number, number + 1)
-    message = program.hint if kind == "code_f" else ""
-    return Problem(
-        kind,
-        program.text,
-        program.inputs[shown],
-        program.outputs[shown],
-        program.key,
-        _UNMEASURED,
-        0,
-        message,
-    )
+    shown = slice(None) if kind == INDUCTION else slice(number, number + 1)
+    message = program.hint if kind == INDUCTION else ""
+    code = Code(program.text, program.inputs[shown], message, program.key)
+    identity = (program.key, *code.inputs)
+    return Verified(code, program.outputs[shown], {}, identity).problem(kind)
 
 
 def write_solution(
@@ -107,15 +99,15 @@ def _answer_deduction(program: Program, number: int) -> list[Block]:
 
 
 _ANSWERS: dict[str, Callable[[Program, int], list[Block]]] = {
-    "code_o": _answer_deduction,
-    "code_i": lambda program, number: [("input", program.inputs[number])],
-    "code_f": lambda program, number: [("program", program.text)],
+    DEDUCTION: _answer_deduction,
+    ABDUCTION: lambda program, number: [("input", program.inputs[number])],
+    INDUCTION: lambda program, number: [("program", program.text)],
 }
 
 
 def proposal_blocks(kind: str, program: Program) -> list[Block]:
     """What a teacher writes to propose this program; for induction, to propose inputs for it."""
-    if kind == "code_f":
+    if kind == INDUCTION:
         return [("message", program.hint), *(("input", text) for text in program.inputs)]
     return [("program", program.text), ("input", program.inputs[0])]
 
@@ -123,12 +115,12 @@ def proposal_blocks(kind: str, program: Program) -> list[Block]:
 def write_proposal(kind: str, program: Program, references: Sequence[Program]) -> str:
     """Reference problems, as many as fit, and a new problem."""
     shown: list[Problem] = []
-    if kind == "code_f":
-        shown.append(make_problem("code_o", program))
+    if kind == INDUCTION:
+        shown.append(make_problem(DEDUCTION, program))
     else:
         for reference in references:
-            size = sum(len(problem.program) + 60 for problem in shown) + len(reference.text)
+            size = sum(len(problem.payload.program) + 60 for problem in shown) + len(reference.text)
             if size <= _REFERENCE_CHARS:
-                shown.append(make_problem("code_o", reference))
+                shown.append(make_problem(DEDUCTION, reference))
     prompt = _FORMAT.render(KINDS[kind].ask_proposal(shown)).text
     return prompt + write_blocks(proposal_blocks(kind, program))

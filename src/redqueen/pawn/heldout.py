@@ -5,7 +5,6 @@ Pre-training leaves out every program whose key is in them, so that the split ho
 not only by seed.
 """
 
-import ast
 import gzip
 import hashlib
 import json
@@ -23,10 +22,9 @@ from redqueen.pawn.programs import Program, program_key, sample_program
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
-from redqueen.sandbox.inspection.canonical import canonical_program
-from redqueen.sandbox.inspection.complexity import measure
-from redqueen.stages.verify import verify
-from redqueen.tasks import KINDS
+from redqueen.stages.verify import verify_proposals
+from redqueen.tasks import KINDS, load_kinds
+from redqueen.tasks.code.programs import DEDUCTION, INDUCTION
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 FOLDER = Path(__file__).parent / "suites"
@@ -82,18 +80,9 @@ def excluded_keys() -> frozenset[str]:
 
 
 def _make_item(line: dict[str, Any]) -> Item:
-    tree = ast.parse(line["program"])
-    problem = Problem(
-        kind=line["kind"],
-        program=line["program"],
-        inputs=tuple(line["inputs"]),
-        outputs=tuple(line["outputs"]),
-        complexity=measure(tree, line["program"]),
-        canonical=canonical_program(tree),
-        steps=line["steps"],
-        message=line["message"],
-    )
-    return Item(line["tier"], problem)
+    code = Code(line["program"], tuple(line["inputs"]), line["message"])
+    outputs = tuple(line["outputs"])
+    return Item(line["tier"], load_verified(line["kind"], code, outputs, line["steps"]))
 
 
 def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
@@ -120,10 +109,10 @@ def _build(sandbox: Sandbox, each: int) -> Iterator[dict[str, Any]]:
                     "kind": kind,
                     "tier": tier,
                     "program": program.text,
-                    "inputs": problem.inputs,
-                    "outputs": problem.outputs,
-                    "message": problem.message,
-                    "steps": problem.steps,
+                    "inputs": problem.payload.inputs,
+                    "outputs": problem.gold,
+                    "message": problem.payload.message,
+                    "steps": problem.features["steps_executed"],
                 }
 
 
@@ -143,16 +132,16 @@ def _verify(kind: str, programs: list[Program], sandbox: Sandbox) -> list[Proble
     """The programs as problems, verified like a teacher's proposals."""
     proposals = []
     for program in programs:
-        references = (make_problem("code_o", program),) if kind == "code_f" else ()
+        references = (make_problem(DEDUCTION, program),) if kind == INDUCTION else ()
         proposals.append(Proposal(kind, write_blocks(proposal_blocks(kind, program)), references))
-    verdicts = verify(proposals, dict(KINDS), CompactFormat(), sandbox, VerifyConfig())
+    verdicts = verify_proposals(proposals, load_kinds(), CompactFormat(), sandbox, VerifyConfig())
     problems = []
     for program, verdict in zip(programs, verdicts, strict=True):
         assert not isinstance(verdict, Rejection), (verdict, program.text)
         expected = make_problem(kind, program)
-        assert verdict.outputs == expected.outputs, (
-            verdict.outputs,
-            expected.outputs,
+        assert verdict.gold == expected.gold, (
+            verdict.gold,
+            expected.gold,
             program.text,
         )
         problems.append(verdict)

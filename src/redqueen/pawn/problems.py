@@ -1,5 +1,5 @@
-"""Random programs as drafts of problems, for archives and fixed problems; none from a held-out
-suite."""
+"""Random programs as problems to be verified, for archives and for fixed problems. None is of a
+held-out suite."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -7,25 +7,26 @@ from random import Random
 
 from redqueen.pawn.heldout import excluded_keys
 from redqueen.pawn.programs import Program, sample_program
-from redqueen.tasks import Draft
+from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
 
 _excluded = cache(excluded_keys)
 
 
-def random_drafts(
-    rng: Random, count: int, tiers: Sequence[int], kinds: Sequence[str]
-) -> list[tuple[str, Draft]]:
-    """This many drafts, the kinds in turn, each of a random tier."""
-    drafts: list[tuple[str, Draft]] = []
-    while len(drafts) < count:
+def random_payloads(
+    rng: Random, count: int, tiers: range, kinds: Sequence[str]
+) -> list[tuple[str, Code]]:
+    """That many, the kinds in turn, each of a random tier; deduction where no kind is named."""
+    kinds = [kind for kind in kinds or (DEDUCTION,) if kind in (DEDUCTION, ABDUCTION, INDUCTION)]
+    payloads: list[tuple[str, Code]] = []
+    while kinds and len(payloads) < count:
         program = sample_program(rng, rng.choice(tiers))
         if program.key not in _excluded():
-            kind = kinds[len(drafts) % len(kinds)]
-            drafts.append((kind, _make_draft(kind, program)))
-    return drafts
+            kind = kinds[len(payloads) % len(kinds)]
+            payloads.append((kind, _payload(kind, program)))
+    return payloads
 
 
-def _make_draft(kind: str, program: Program) -> Draft:
-    if kind == "code_f":
-        return Draft(program.text, program.inputs, program.hint)
-    return Draft(program.text, program.inputs[:1])
+def _payload(kind: str, program: Program) -> Code:
+    if kind == INDUCTION:
+        return Code(program.text, program.inputs, program.hint)
+    return Code(program.text, program.inputs[:1])

@@ -1,59 +1,73 @@
-"""The propose stage: what teachers are asked. Each writes several problems for one prompt, so that
-they can be compared with each other."""
+"""The propose stage: teachers write problems, several for each prompt, so that they can be compared
+with each other."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from redqueen.config.stages import ProposeConfig
-from redqueen.core.archive import Archive
-from redqueen.records import Pairing, Problem
+from redqueen.core.pipeline import Check, Ports
+from redqueen.core.state import ProposalResult, StepState
+from redqueen.engine.text_sampler import TextCompletion, TextRequest
+from redqueen.records import Author, Problem, Proposal
 from redqueen.rng import seed_for, stream
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One proposal that is asked for."""
+def propose(states: Sequence[StepState], ports: Ports, verification: Check[ProposalResult]) -> None:
+    """Sample a proposal for every request; each goes to verification as soon as it is finished."""
+    requests: list[TextRequest] = []
+    for state in states:
+        if state.world.config.is_fixed:
+            state.results = list(_fixed_problems(state))
+            verification.add(state.results)
+        else:
+            asked = list(request_proposals(state, ports))
+            state.results = [request.item for request in asked]
+            requests += asked
 
-    pairing: int
-    kind: str
-    prompt_number: int
-    prompt: Prompt
-    references: tuple[Problem, ...]
-    seed: int
+    def receive(completions: Sequence[TextCompletion]) -> None:
+        results: list[ProposalResult] = []
+        for completion in completions:
+            result: ProposalResult = completion.request.item
+            result.proposal = replace(
+                result.proposal, text=completion.text, rollout=completion.rollout
+            )
+            results.append(result)
+        verification.add(results)
 
-
-def requests(
-    pairings: Sequence[Pairing],
-    archive: Archive,
-    kinds: dict[str, TaskKind],
-    prompt_format: PromptFormat,
-    config: ProposeConfig,
-    seed: int,
-    step: int,
-    rarity: float = 0.0,
-) -> list[Request]:
-    """What the teachers are asked in this step, each from a random stream of its own."""
-    found: list[Request] = []
-    numbers = iter(range(len(pairings) * len(kinds) * config.prompts))
-    for place, pairing in enumerate(pairings):
-        for name, kind in kinds.items():
-            for turn in range(config.prompts):
-                path = (step, "propose", pairing.teacher.id, pairing.student.id, name, turn)
-                draw = stream(seed, *path)
-                count = draw.randint(min(1, kind.reference_count), kind.reference_count)
-                references = archive.sample(count, draw, (name, *kind.reference_kinds), rarity)
-                prompt, shown = proposal_prompt(kind, references, prompt_format, config)
-                number = next(numbers)
-                found += [
-                    Request(place, name, number, prompt, shown, seed_for(seed, *path, sample))
-                    for sample in range(config.samples)
-                ]
-    return found
+    ports.sample("propose", requests, states[0].world.config.propose.temperature, receive)
 
 
-def proposal_prompt(
+def request_proposals(state: StepState, ports: Ports) -> Iterator[TextRequest]:
+    """What the teachers of a world are asked, each from a random stream of its own."""
+    world, config = state.world, state.world.config.propose
+    prompts = 0
+    for match in state.pairings:
+        teacher, student = match.pairing.teacher, match.pairing.student
+        author = Author(teacher.id, teacher.version)
+        for name, kind in ports.kinds.items():
+            for number in range(config.prompts):
+                path = (state.step, "propose", teacher.id, student.id, name, number)
+                rng = stream(world.seed, *path)
+                count = rng.randint(min(1, kind.reference_count), kind.reference_count)
+                references = world.archive.sample(
+                    count, rng, (name, *kind.reference_kinds), world.config.archive.rarity
+                )
+                prompt, shown = render_proposal(kind, references, ports.prompt_format, config)
+                for sample in range(config.samples):
+                    yield TextRequest(
+                        world.slot(teacher),
+                        prompt,
+                        config.max_tokens,
+                        seed_for(world.seed, *path, sample),
+                        teacher.temperature,
+                        ProposalResult(match, prompts, Proposal(name, "", shown, author)),
+                    )
+                prompts += 1
+
+
+def render_proposal(
     kind: TaskKind,
     references: Sequence[Problem],
     prompt_format: PromptFormat,
@@ -66,4 +80,15 @@ def proposal_prompt(
         prompt = prompt_format.render(kind.ask_proposal(shown))
         if len(prompt.text) <= config.max_prompt_chars or len(shown) <= 1:
             return prompt, tuple(shown)
-        shown.remove(max(shown, key=lambda problem: len(problem.program)))
+        shown.remove(max(shown, key=kind.length))
+
+
+def _fixed_problems(state: StepState) -> Iterator[ProposalResult]:
+    """Problems from the world's source, for each student."""
+    world, prompt = state.world, 0
+    assert world.source is not None
+    for match in state.pairings:
+        student, count = match.pairing.student.id, world.config.fixed.problems
+        for kind, payload in world.source(world.seed, state.step, student, count):
+            yield ProposalResult(match, prompt, Proposal(kind, ""), payload)
+            prompt += 1

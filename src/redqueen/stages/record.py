@@ -1,100 +1,94 @@
-"""The figures of a world's step, named stage/what."""
+"""The record stage: what the world keeps of a step, and the step's metrics, named stage/what."""
 
 import statistics
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
-from redqueen.core.state import ProposalResult, StepState, rejections
-from redqueen.records import Problem
-from redqueen.tasks.code.coverage import cell
+from redqueen.core.archive import POLICIES
+from redqueen.core.pipeline import Ports
+from redqueen.core.state import StepState
+from redqueen.records import Problem, Rejection, Rollout
+from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import has_reasoning
 
 
-def measure(turn: StepState) -> None:
-    """Fill in the step's metrics. A mean of nothing is left out."""
-    world, posed, problems = turn.world, turn.posed, turn.problems
-    world.cells |= {cell(one.verdict) for one in problems if isinstance(one.verdict, Problem)}
-    figures = turn.metrics
-    figures["propose/count"] = len(posed)
-    figures["propose/tokens"] = sum(
-        len(one.proposal.rollout.tokens) for one in posed if one.proposal.rollout
-    )
-    figures["verify/valid_frac"] = len(problems) / len(posed) if posed else 0.0
-    for reason, count in rejections(posed).items():
-        figures[f"verify/rejected/{reason}"] = count
-    attempts = [attempt for one in problems for attempt in one.attempts]
-    figures["solve/count"] = len(attempts)
-    figures["solve/tokens"] = sum(
-        len(attempt.rollout.tokens) for attempt in attempts if attempt.rollout
-    )
-    _mean(figures, "solve/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
-    _mean(figures, "solve/malformed_frac", (attempt.verdict == "malformed" for attempt in attempts))
-    for kind in sorted({one.proposal.kind for one in posed}):
-        mine = [one for one in posed if one.proposal.kind == kind]
-        _mean(
-            figures, f"verify/valid_frac/{kind}", (isinstance(one.verdict, Problem) for one in mine)
-        )
-        _mean(
-            figures,
-            f"solve/reasoning_frac/{kind}",
-            (has_reasoning(attempt.text) for one in mine for attempt in one.attempts),
-        )
-        _mean(
-            figures,
-            f"solve/pass_rate/{kind}",
-            (one.solve_rate for one in mine if one.solve_rate is not None),
-        )
-    _mean(figures, "solve/zero_pass_frac", (one.solve_rate == 0 for one in problems))
-    _mean(figures, "solve/all_pass_frac", (one.solve_rate == 1 for one in problems))
-    _mean(
-        figures,
-        "propose/nll",
-        (-one.proposal.rollout.logprob for one in posed if one.proposal.rollout),
-    )
-    _mean(
-        figures,
-        "solve/nll",
-        (-attempt.rollout.logprob for attempt in attempts if attempt.rollout),
-    )
-    _mean(
-        figures,
-        "propose/length",
-        (len(one.proposal.rollout.tokens) for one in posed if one.proposal.rollout),
-    )
-    _mean(
-        figures,
-        "solve/length",
-        (len(attempt.rollout.tokens) for attempt in attempts if attempt.rollout),
-    )
-    _mean(figures, "reward/teacher", (one.reward for one in posed))
-    _mean(figures, "reward/student", (earned for one in posed for earned in one.attempt_rewards))
-    _mean(
-        figures,
-        "update/advantage",
-        (abs(value) for one in posed for value in [one.advantage, *one.attempt_advantages]),
-    )
-    _complexity(figures, problems)
-    figures["coverage/cells"] = len(world.cells)
-    figures["coverage/behaviours"] = len(world.behaviours)
-    figures["archive/size"] = len(world.archive)
+def record(states: Sequence[StepState], ports: Ports) -> None:
+    for state in states:
+        _remember(state, ports.kinds)
+        _measure(state, ports.kinds)
 
 
-def _complexity(figures: dict[str, float], problems: list[ProposalResult]) -> None:
-    """Of the problems that teachers had to write a program for: induction only takes one from the
-    archive."""
-    invented = [
-        one.verdict
-        for one in problems
-        if isinstance(one.verdict, Problem) and one.proposal.kind != "code_f"
-    ]
-    for name in ("ast_depth", "cyclomatic", "loc", "variables"):
-        _mean(
-            figures,
-            f"complexity/{name}",
-            (getattr(problem.complexity, name) for problem in invented),
-        )
-    _mean(figures, "complexity/steps_executed", (problem.steps for problem in invented))
+def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
+    world = state.world
+    admits = POLICIES[world.config.archive.policy.type]
+    for result, problem in state.solvable:
+        result.new = problem.key not in world.known
+        world.known.add(problem.key)
+        world.behaviours.add(result.behaviour)
+        world.cells.add(kinds[problem.kind].cell(problem))
+        if admits(problem, result.solve_rate or 0.0):
+            world.archive.add(problem)
+    world.steps_without_problem = 0 if state.solvable else world.steps_without_problem + 1
+    world.steps_without_update = 0 if state.updates else world.steps_without_update + 1
 
 
-def _mean(figures: dict[str, float], name: str, values: Iterable[float]) -> None:
-    if found := list(values):
-        figures[name] = statistics.fmean(found)
+def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
+    """A mean of nothing is left out."""
+    world, results, solvable, metrics = state.world, state.results, state.solvable, state.metrics
+    attempts = state.attempts
+    proposed = _rollouts(result.proposal.rollout for result in results)
+    solved = _rollouts(attempt.rollout for attempt in attempts)
+    metrics["propose/count"] = len(results)
+    metrics["propose/tokens"] = sum(len(rollout.tokens) for rollout in proposed)
+    metrics["verify/valid_frac"] = len(solvable) / len(results) if results else 0.0
+    for reason, count in count_rejections(state).items():
+        metrics[f"verify/rejected/{reason}"] = count
+    metrics["solve/count"] = len(attempts)
+    metrics["solve/tokens"] = sum(len(rollout.tokens) for rollout in solved)
+    _mean(metrics, "solve/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
+    _mean(metrics, "solve/malformed_frac", (attempt.verdict == "malformed" for attempt in attempts))
+    _measure_kinds(state)
+    _mean(metrics, "solve/zero_pass_frac", (result.solve_rate == 0 for result, _ in solvable))
+    _mean(metrics, "solve/all_pass_frac", (result.solve_rate == 1 for result, _ in solvable))
+    for stage, rollouts in (("propose", proposed), ("solve", solved)):
+        _mean(metrics, f"{stage}/nll", (-rollout.logprob for rollout in rollouts))
+        _mean(metrics, f"{stage}/length", (len(rollout.tokens) for rollout in rollouts))
+    _mean(metrics, "reward/teacher", (result.reward for result in results))
+    _mean(metrics, "reward/student", (r for result in results for r in result.attempt_rewards))
+    advantages = (
+        abs(value) for result in results for value in [result.advantage, *result.attempt_advantages]
+    )
+    _mean(metrics, "update/advantage", advantages)
+    own = [problem for _, problem in solvable if not kinds[problem.kind].derived]
+    for name in dict.fromkeys(name for problem in own for name in problem.features):
+        values = (problem.features[name] for problem in own if name in problem.features)
+        _mean(metrics, f"complexity/{name}", values)
+    metrics["coverage/cells"] = len(world.cells)
+    metrics["coverage/behaviours"] = len(world.behaviours)
+    metrics["archive/size"] = len(world.archive)
+
+
+def _measure_kinds(state: StepState) -> None:
+    metrics = state.metrics
+    for kind in sorted({result.proposal.kind for result in state.results}):
+        results = [result for result in state.results if result.proposal.kind == kind]
+        valid = (isinstance(result.verdict, Problem) for result in results)
+        _mean(metrics, f"verify/valid_frac/{kind}", valid)
+        texts = (attempt.text for result in results for attempt in result.attempts)
+        _mean(metrics, f"solve/reasoning_frac/{kind}", map(has_reasoning, texts))
+        rates = (result.solve_rate for result in results if result.solve_rate is not None)
+        _mean(metrics, f"solve/pass_rate/{kind}", rates)
+
+
+def count_rejections(state: StepState) -> Counter[str]:
+    verdicts = (result.verdict for result in state.results)
+    return Counter(verdict.reason for verdict in verdicts if isinstance(verdict, Rejection))
+
+
+def _rollouts(rollouts: Iterable[Rollout | None]) -> list[Rollout]:
+    return [rollout for rollout in rollouts if rollout is not None]
+
+
+def _mean(metrics: dict[str, float], name: str, values: Iterable[float]) -> None:
+    if numbers := list(values):
+        metrics[name] = statistics.fmean(numbers)

@@ -1,146 +1,152 @@
 """The verify stage: a proposal becomes a Problem, with gold answers computed in the sandbox, or a
 Rejection with its reason.
 
+Proposals are verified while others are still being sampled: `start_verification` before the propose
+stage, `verify` after it.
+
 Covered: form, literals, static checks, limits, determinism, outputs without a literal, outputs too
 long, duplicates. Not covered: whether a problem is any good. That is what students are for.
 """
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
+from typing import Any
 
 from redqueen.config.stages import VerifyConfig
+from redqueen.core.pipeline import Check, Ports, check_once
+from redqueen.core.state import ProposalResult, StepState
 from redqueen.records import Author, Problem, Proposal, Rejection
-from redqueen.sandbox import Job, Outcome, Sandbox
-from redqueen.tasks import Draft, Malformed, RunRules, TaskKind
+from redqueen.sandbox import Job, Sandbox
+from redqueen.tasks import Reject, RunRules, TaskKind
 from redqueen.tasks.prompts import PromptFormat
 
+Verdict = Problem | Rejection
 
-def verify(
+
+def start_verification(states: Sequence[StepState], ports: Ports) -> Check[ProposalResult]:
+    """Verifies proposals as they come. A text that was sampled twice from one prompt is verified
+    once."""
+    config, step = states[0].world.config.verify, states[0].step
+    known: dict[Hashable, Verdict] = {}
+
+    def judge(results: list[ProposalResult]) -> list[Verdict]:
+        payloads = [
+            (
+                result.proposal.kind,
+                _read(result.proposal, ports.kinds[result.proposal.kind], ports.prompt_format)
+                if result.payload is None
+                else result.payload,
+                result.proposal.author,
+            )
+            for result in results
+        ]
+        return verify_payloads(payloads, ports.kinds, ports.sandbox, config, step)
+
+    def check(results: list[ProposalResult]) -> None:
+        verdicts = check_once(results, _same_text, judge, known)
+        for result, verdict in zip(results, verdicts, strict=True):
+            result.verdict = verdict
+
+    return Check(ports.background, check)
+
+
+def verify(states: Sequence[StepState], ports: Ports, verification: Check[ProposalResult]) -> None:
+    """Wait for the verdicts, and reject duplicates: problems that the world has had before, or that
+    came earlier in this step."""
+    during_sampling = verification.blocked_s
+    verification.finish()
+    ports.add_time("propose", -during_sampling)
+    ports.add_time("verify", during_sampling, waited=verification.blocked_s)
+    for state in states:
+        if state.world.config.is_fixed:
+            # fixed problems may come again in a later step, and to other students, but not twice to
+            # one
+            for match in state.pairings:
+                _reject_duplicates([r for r in state.results if r.match is match], ())
+        else:
+            _reject_duplicates(state.results, state.world.known)
+
+
+def verify_proposals(
     proposals: Sequence[Proposal],
-    kinds: dict[str, TaskKind],
+    kinds: Mapping[str, TaskKind],
     prompt_format: PromptFormat,
     sandbox: Sandbox,
     config: VerifyConfig,
     known: Container[str] = (),
-) -> list[Problem | Rejection]:
+) -> list[Verdict]:
     """One problem or rejection for each proposal, in order. A problem is a duplicate if its key is
     known or came earlier in the list."""
-    return without_duplicates(judge(proposals, kinds, prompt_format, sandbox, config), known)
-
-
-def judge(
-    proposals: Sequence[Proposal],
-    kinds: dict[str, TaskKind],
-    prompt_format: PromptFormat,
-    sandbox: Sandbox,
-    config: VerifyConfig,
-) -> list[Problem | Rejection]:
-    """Each proposal by itself: what comes of it depends on no other."""
-    drafts = [_read(proposal, kinds[proposal.kind], prompt_format) for proposal in proposals]
-    return judge_drafts(
-        [
-            (proposal.kind, draft, proposal.author)
-            for proposal, draft in zip(proposals, drafts, strict=True)
-        ],
-        kinds,
-        sandbox,
-        config,
-    )
-
-
-def judge_drafts(
-    drafts: Sequence[tuple[str, Draft | Rejection, Author | None]],
-    kinds: dict[str, TaskKind],
-    sandbox: Sandbox,
-    config: VerifyConfig,
-) -> list[Problem | Rejection]:
-    """Drafts with their kind and author, as problems; what is rejected already stays so."""
-    rules = RunRules.of(config)
-    jobs = [
-        draft if isinstance(draft, Rejection) else _job(draft, kinds[kind], rules, config)
-        for kind, draft, _ in drafts
+    payloads = [
+        (proposal.kind, _read(proposal, kinds[proposal.kind], prompt_format), proposal.author)
+        for proposal in proposals
     ]
-    outcomes = iter(sandbox.run([job for job in jobs if not isinstance(job, Rejection)]))
-    found: list[Problem | Rejection] = []
-    for (kind, draft, author), job in zip(drafts, jobs, strict=True):
+    return without_duplicates(verify_payloads(payloads, kinds, sandbox, config), known)
+
+
+def verify_payloads(
+    payloads: Sequence[tuple[str, Any, Author | None]],
+    kinds: Mapping[str, TaskKind],
+    sandbox: Sandbox,
+    config: VerifyConfig,
+    step: int = 0,
+) -> list[Verdict]:
+    """Payloads with their kind and author, as problems; what is rejected already stays so. All that
+    must be executed goes to the sandbox at once."""
+    rules = RunRules.of(config)
+    jobs = [_job(payload, kinds[kind], rules) for kind, payload, _ in payloads]
+    outcomes = iter(sandbox.run([job for job in jobs if isinstance(job, Job)]))
+    verdicts: list[Verdict] = []
+    for (kind, payload, author), job in zip(payloads, jobs, strict=True):
         if isinstance(job, Rejection):
-            found.append(job)
-        else:
-            assert isinstance(draft, Draft)
-            found.append(_judge(kind, author, draft, next(outcomes), config))
-    return found
+            verdicts.append(job)
+            continue
+        outcome = None if job is None else next(outcomes)
+        try:
+            verified = kinds[kind].verified(payload, outcome, rules)
+            verdicts.append(verified.problem(kind, author, step))
+        except Reject as reject:
+            verdicts.append(Rejection(reject.reason, str(reject)))
+    return verdicts
 
 
-def without_duplicates(
-    verdicts: Sequence[Problem | Rejection], known: Container[str]
-) -> list[Problem | Rejection]:
-    """The verdicts in order, with problems rejected whose key is known or came earlier in the list."""
+def without_duplicates(verdicts: Sequence[Verdict], known: Container[str]) -> list[Verdict]:
+    """The verdicts in order, with problems rejected whose key is known or came earlier in the
+    list."""
     seen: set[str] = set()
-    found: list[Problem | Rejection] = []
+    kept: list[Verdict] = []
     for verdict in verdicts:
         if isinstance(verdict, Problem) and (verdict.key in seen or verdict.key in known):
-            found.append(Rejection("duplicate", verdict.key))
+            kept.append(Rejection("duplicate", verdict.key))
             continue
         if isinstance(verdict, Problem):
             seen.add(verdict.key)
-        found.append(verdict)
-    return found
+        kept.append(verdict)
+    return kept
 
 
-def _read(proposal: Proposal, kind: TaskKind, prompt_format: PromptFormat) -> Draft | Rejection:
+def _reject_duplicates(results: Sequence[ProposalResult], known: Container[str]) -> None:
+    verdicts = without_duplicates([result.verdict for result in results], known)
+    for result, verdict in zip(results, verdicts, strict=True):
+        result.verdict = verdict
+
+
+def _same_text(result: ProposalResult) -> Hashable:
+    return result.match, result.prompt, result.proposal.text
+
+
+def _read(proposal: Proposal, kind: TaskKind, prompt_format: PromptFormat) -> Any:
+    """The payload in a teacher's text, or a Rejection."""
     try:
-        return kind.read_proposal(
-            prompt_format.parse(proposal.text, kind.proposal_blocks), proposal.references
-        )
-    except Malformed as error:
-        return Rejection("malformed", str(error))
+        blocks = prompt_format.parse(proposal.text, kind.proposal_blocks)
+        return kind.read_proposal(blocks, proposal.references)
+    except Reject as reject:
+        return Rejection(reject.reason, str(reject))
 
 
-def _job(draft: Draft, kind: TaskKind, rules: RunRules, config: VerifyConfig) -> Job | Rejection:
+def _job(payload: Any, kind: TaskKind, rules: RunRules) -> Job | Rejection | None:
+    if isinstance(payload, Rejection):
+        return payload
     try:
-        return _too_long(draft, config) or kind.verification(draft, rules)
-    except Malformed as error:
-        return Rejection("malformed", str(error))
-
-
-def _too_long(draft: Draft, config: VerifyConfig) -> Rejection | None:
-    if len(draft.program) > config.max_program_chars:
-        return Rejection(
-            "too_long",
-            f"program of {len(draft.program)} characters, at most {config.max_program_chars}",
-        )
-    longest = max(map(len, draft.inputs), default=0)
-    if longest > config.max_input_chars:
-        return Rejection(
-            "too_long", f"input of {longest} characters, at most {config.max_input_chars}"
-        )
-    return None
-
-
-def _judge(
-    kind: str, author: Author | None, draft: Draft, outcome: Outcome, config: VerifyConfig
-) -> Problem | Rejection:
-    if outcome.kind == "rejected":  # a static check, as `word: what`
-        word, _, what = outcome.detail.partition(": ")
-        return Rejection(word, what)
-    if outcome.kind != "value":
-        return Rejection(outcome.kind, outcome.detail)
-    longest = max(map(len, outcome.values))
-    if longest > config.max_output_chars:
-        return Rejection(
-            "too_long", f"output of {longest} characters, at most {config.max_output_chars}"
-        )
-    if (
-        outcome.inspection is None or outcome.steps is None
-    ):  # both were asked for: the program ended its process after it had answered
-        return Rejection("crashed", "the program did not come to its end")
-    return Problem(
-        kind=kind,
-        program=draft.program,
-        inputs=draft.inputs,
-        outputs=outcome.values,
-        canonical=outcome.inspection.canonical,
-        complexity=outcome.inspection.complexity,
-        steps=outcome.steps,
-        message=draft.message,
-        author=author,
-    )
+        return kind.verification(payload, rules)
+    except Reject as reject:
+        return Rejection(reject.reason, str(reject))

@@ -1,30 +1,35 @@
-"""The task kinds: sorts of verifiable problems, behind one protocol."""
+"""Task kinds: what problems can be about. One folder a domain; `code/` is the first."""
 
-import importlib
-
-from redqueen.errors import ConfigError, unknown
+from redqueen.config.registry import Registry
 from redqueen.tasks.code.abduction import CodeI
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.code.induction import CodeF
-from redqueen.tasks.kind import Draft, FewShot, Malformed, Request, RunRules, TaskKind
+from redqueen.tasks.kind import Kind, Malformed, Reject, Request, RunRules, TaskKind, Verified
 
-__all__ = ["KINDS", "Draft", "FewShot", "Malformed", "Request", "RunRules", "TaskKind", "load_kind"]
+__all__ = [
+    "KINDS",
+    "Kind",
+    "Malformed",
+    "Reject",
+    "Request",
+    "RunRules",
+    "TaskKind",
+    "Verified",
+    "load_kind",
+    "load_kinds",
+]
 
-KINDS: dict[str, TaskKind] = {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
+KINDS: Registry[TaskKind] = Registry(
+    "task kind", {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
+)
 
 
 def load_kind(name: str) -> TaskKind:
-    """A kind by its name, or by the import path of a class of one's own: `my_package.tasks:MyKind`."""
-    if name in KINDS:
-        return KINDS[name]
-    module_name, colon, class_name = name.partition(":")
-    if not colon:
-        raise ConfigError(
-            unknown("task kind", name, KINDS)
-            + " A kind of your own is given by import path, `module:Class`."
-        )
-    try:
-        kind: TaskKind = getattr(importlib.import_module(module_name), class_name)()
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ConfigError(f"the task kind '{name}' cannot be imported: {error}") from error
-    return kind
+    """A kind by its name, or by the import path of a class of your own."""
+    row = KINDS[name]
+    return row() if isinstance(row, type) else row
+
+
+def load_kinds(*names: str) -> dict[str, TaskKind]:
+    """Kinds by name; those of the package where none is named."""
+    return {name: load_kind(name) for name in names or KINDS}

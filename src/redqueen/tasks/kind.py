@@ -1,28 +1,44 @@
-"""The TaskKind protocol: all that the loop knows of a sort of problem. A new domain is a class that
-satisfies it."""
+"""What the method knows of a kind of problem: `TaskKind`. A new domain is a class that satisfies it.
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol, Self
+A problem belongs to its kind. The kind owns the payload, what is verified and how, what is shown to
+whom, how an answer is read and graded, and what can be said about a problem: features, structure,
+coverage cell. Code is executed in the sandbox only; checks that run nothing a model wrote (a closed
+formula, an exact solver) may happen in process.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, Self
 
 from redqueen.config.stages import VerifyConfig
-from redqueen.records import Problem
+from redqueen.records import Author, Problem, content_key
 from redqueen.sandbox import Job, Limits, Outcome
 
 Block = tuple[str, str]
 """A labelled text: ("program", "def f(x): ...")."""
 
 
-class Malformed(ValueError):
+class Reject(ValueError):
+    """A proposal is not a problem. The reason is one word, to be counted; the detail is for people."""
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(detail)
+        self.reason = reason
+
+
+class Malformed(Reject):
     """A model's text does not have the form that was asked for. The message says why, in a few
     words."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__("malformed", detail)
 
 
 @dataclass(frozen=True, slots=True)
 class FewShot:
-    """A request of the same sort and a reply to it."""
+    """A few-shot example: a request of the same kind and a reply to it."""
 
-    thought: str
+    reasoning: str
     reply: tuple[Block, ...]
     given: tuple[Block, ...] = ()
     examples: tuple[tuple[Block, ...], ...] = ()
@@ -30,39 +46,33 @@ class FewShot:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a model is asked, free of any typography: a prompt prompt_format turns it into text."""
+    """What a model is asked, free of any typography: a prompt format turns it into text."""
 
     kind: str
     role: str
     """teacher or student."""
     instruction: str
-    """For packs that use words."""
+    """For prompt formats that use words."""
     examples: tuple[tuple[Block, ...], ...]
     """Earlier problems, as inspiration."""
     given: tuple[Block, ...]
     wanted: tuple[str, ...]
     """Labels of the blocks to write, in order."""
-    worked: FewShot | None = None
-    """An example for packs that show one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A proposal that could be read, not yet verified."""
-
-    program: str
-    inputs: tuple[str, ...]
-    message: str = ""
+    few_shot: FewShot | None = None
+    """For prompt formats that show one."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRules:
-    """Under which rules a proposal is verified and an answer graded."""
+    """The limits under which proposals are verified and answers graded."""
 
     proposal: Limits
     answer: Limits
     """Wider than a proposal's, so that what passed once passes again on a busier machine."""
     allowed_modules: frozenset[str]
+    max_program_chars: int
+    max_input_chars: int
+    max_output_chars: int
 
     @classmethod
     def of(cls, config: VerifyConfig) -> Self:
@@ -70,12 +80,36 @@ class RunRules:
             Limits(config.cpu_s / 4, config.memory_mb),
             Limits(config.cpu_s, config.memory_mb),
             config.allowed_modules,
+            config.max_program_chars,
+            config.max_input_chars,
+            config.max_output_chars,
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What verification establishes about a payload."""
+
+    payload: Any
+    gold: tuple[str, ...]
+    features: Mapping[str, float]
+    identity: tuple[str, ...]
+    """Problems of one kind with equal identities are the same problem."""
+
+    def problem(self, kind: str, author: Author | None = None, step: int = 0) -> Problem:
+        key = content_key(kind, *self.identity)
+        return Problem(key, kind, self.payload, self.gold, self.features, author, step)
+
+
 class TaskKind(Protocol):
+    """`Kind` has defaults for the second half of it."""
+
+    # the two roles
+
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What it is called in prompts."""
+        ...
 
     @property
     def reference_count(self) -> int:
@@ -101,16 +135,22 @@ class TaskKind(Protocol):
         """What a teacher is asked."""
         ...
 
-    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
-        """The draft in a teacher's blocks; raises Malformed."""
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Any:
+        """The payload in a teacher's blocks; raises Malformed."""
         ...
 
-    def verification(self, draft: Draft, rules: RunRules) -> Job:
-        """What must be executed to verify a draft, which may come from a file; raises Malformed."""
+    def verification(self, payload: Any, rules: RunRules) -> Job | None:
+        """What must be executed to verify a payload, which may come from a file; None where nothing
+        must. Raises Reject."""
+        ...
+
+    def verified(self, payload: Any, outcome: Outcome | None, rules: RunRules) -> Verified:
+        """The gold answer and features, from the outcome of the job if there was one. Raises
+        Reject."""
         ...
 
     def ask_answer(self, problem: Problem) -> Request:
-        """What a student is asked."""
+        """What a student is asked. Must not show the gold answer."""
         ...
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
@@ -118,17 +158,120 @@ class TaskKind(Protocol):
         ...
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
-        """What must be executed to grade an answer; None where comparing texts is enough."""
+        """What must be executed to grade an answer; None where nothing must."""
         ...
 
-    def is_right(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
+    def is_correct(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
         """The verdict, from the outcome of the grading job if there was one."""
         ...
+
+    # what can be said about a problem
+
+    @property
+    def derived(self) -> bool:
+        """Whether its problems are made from an archived one, so that their features say nothing
+        about the teacher."""
+        ...
+
+    def show(self, problem: Problem) -> tuple[Block, ...]:
+        """All of it in labelled texts, for people: report, export."""
+        ...
+
+    def length(self, problem: Problem) -> int:
+        """In characters. The longest reference is left out first where a prompt is too long."""
+        ...
+
+    def structure(self, problem: Problem) -> str:
+        """A hash: equal for problems that differ in values only."""
+        ...
+
+    def cell(self, problem: Problem) -> str:
+        """Its cell of the coverage map."""
+        ...
+
+    def probe(self, problem: Problem) -> Job | None:
+        """What to execute to see how the problem behaves; None where nothing is."""
+        ...
+
+    def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
+        """A hash: equal for problems that behave alike, however they are written."""
+        ...
+
+    def load_payload(self, fields: Mapping[str, Any]) -> Any:
+        """The payload from its JSON, which may come from a file; raises ValueError."""
+        ...
+
+
+class Kind:
+    """Defaults for what can be said about a problem. `payload` is the dataclass of the payload."""
+
+    payload: ClassVar[type]
+    derived = False
+    reference_count = 0
+    reference_kinds: tuple[str, ...] = ()
+
+    def show(self, problem: Problem) -> tuple[Block, ...]:
+        return (*((name, str(value)) for name, value in payload_fields(problem.payload).items()),)
+
+    def length(self, problem: Problem) -> int:
+        return sum(len(text) for _, text in self.show(problem))
+
+    def structure(self, problem: Problem) -> str:
+        return problem.key
+
+    def cell(self, problem: Problem) -> str:
+        return problem.kind
+
+    def probe(self, problem: Problem) -> Job | None:
+        return None
+
+    def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
+        return problem.key
+
+    def load_payload(self, fields: Mapping[str, Any]) -> Any:
+        try:
+            return self.payload(**fields)
+        except TypeError as error:
+            raise ValueError(str(error)) from error
 
 
 def take(blocks: Sequence[Block], label: str) -> str:
     """The one block with this label."""
-    found = [text for name, text in blocks if name == label]
-    if len(found) != 1:
-        raise Malformed(f"{len(found)} blocks labelled {label}, expected one")
-    return found[0]
+    texts = [text for name, text in blocks if name == label]
+    if len(texts) != 1:
+        raise Malformed(f"{len(texts)} blocks labelled {label}, expected one")
+    return texts[0]
+
+
+def payload_fields(payload: Any) -> dict[str, Any]:
+    """A payload as JSON can hold it. `dataclasses.asdict` copies value by value, which takes six
+    times as long for the thousands of problems of an archive."""
+    return {field.name: getattr(payload, field.name) for field in fields(payload)}
+
+
+def problem_fields(problem: Problem) -> dict[str, Any]:
+    """A problem as JSON can hold it."""
+    author = problem.author
+    return {
+        "key": problem.key,
+        "kind": problem.kind,
+        "payload": payload_fields(problem.payload),
+        "gold": problem.gold,
+        "features": dict(problem.features),
+        "author": None if author is None else {"member": author.member, "version": author.version},
+        "step": problem.step,
+    }
+
+
+def load_problem(fields: Mapping[str, Any], kind: TaskKind) -> Problem:
+    """The problem that `problem_fields` wrote."""
+    author = fields["author"]
+    return Problem(
+        fields["key"],
+        fields["kind"],
+        kind.load_payload(fields["payload"]),
+        tuple(fields["gold"]),
+        fields["features"],
+        None if author is None else Author(**author),
+        fields["step"],
+    )

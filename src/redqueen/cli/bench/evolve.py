@@ -18,8 +18,8 @@ from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import pick_device
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
-from redqueen.stages.evolve.operator import Operator
-from redqueen.stages.evolve.plan import breed
+from redqueen.stages.evolve.operator import OperatorSettings
+from redqueen.stages.evolve.plan import PlannedOperator
 
 
 def evolve(
@@ -62,7 +62,8 @@ def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench
     parents = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
     cpu_parents = [_to_cpu(parent) for parent in parents if cuda]
     seconds, from_cpu = {}, {}
-    for name, operator in {**MUTATIONS, **CROSSOVERS}.items():
+    for name in (*MUTATIONS, *CROSSOVERS):
+        operator = _operator(name)
         notes.print(name)
         seconds[name] = _median(operator, parents, None, rounds, cuda)
         if cuda:
@@ -117,16 +118,26 @@ def random_member(shape: str, rank: int, seed: int, device: str) -> Adapter:
     return Adapter(member, rank, 2.0 * rank)
 
 
+def _operator(name: str) -> PlannedOperator:
+    """With its default settings."""
+    crosses = name in CROSSOVERS
+    settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
+    assert isinstance(settings, OperatorSettings)
+    return PlannedOperator(settings, crosses)
+
+
 def _median(
-    operator: Operator, parents: list[Adapter], device: str | None, rounds: int, cuda: bool
+    operator: PlannedOperator, parents: list[Adapter], device: str | None, rounds: int, cuda: bool
 ) -> float:
     """Median seconds of one child; on a GPU after one warm-up."""
     import torch
 
+    from redqueen.stages.evolve.breed import breed
+
     seconds = []
     for seed in range(rounds + cuda):
         started = time.perf_counter()
-        breed(parents, operator.settings.model_validate({}), seed, device)
+        breed(parents, operator, seed, device)
         if cuda:
             torch.cuda.synchronize()
         seconds.append(time.perf_counter() - started)

@@ -14,7 +14,7 @@ The adapters' scale alpha / rank does not occur: it is one constant for all memb
 operator commutes with it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ from torch import Tensor
 from redqueen.errors import ConfigError
 
 if TYPE_CHECKING:
-    from redqueen.models.adapter import LoraPair
+    from redqueen.models.adapter import Adapter
 
 NEWBORN_SIZE = 3**-0.5
 """Length of a newborn's column of A: its entries are uniform within 1 / sqrt(in)."""
@@ -220,14 +220,12 @@ def side_by_side(first: Stack, second: Stack) -> Stack:
     return Stack(first.names, torch.cat([first.a, second.a], 2), torch.cat([first.b, second.b], 1))
 
 
-def stacks(
-    adapters: Sequence[Mapping[str, "LoraPair"]], device: torch.device
-) -> Iterator[tuple[Stack, ...]]:
+def stacks(adapters: Sequence["Adapter"], device: torch.device) -> Iterator[tuple[Stack, ...]]:
     """The members' projections in stacks of one shape, one stack for each member at a time."""
-    first = adapters[0]
+    first = adapters[0].projections
     shapes: dict[tuple[int, int, int], list[str]] = {}
     for name, (a, b) in first.items():
-        for other in adapters[1:]:
+        for other in (adapter.projections for adapter in adapters[1:]):
             if set(other) != set(first) or (other[name][0].shape, other[name][1].shape) != (
                 a.shape,
                 b.shape,
@@ -244,10 +242,11 @@ def stacks(
             yield tuple(_stack(adapter, piece, device) for adapter in adapters)
 
 
-def _stack(
-    adapter: Mapping[str, "LoraPair"], names: tuple[str, ...], device: torch.device
-) -> Stack:
-    a, b = (torch.stack([adapter[name][which] for name in names]).to(device) for which in (0, 1))
+def _stack(adapter: "Adapter", names: tuple[str, ...], device: torch.device) -> Stack:
+    a, b = (
+        torch.stack([adapter.projections[name][which] for name in names]).to(device)
+        for which in (0, 1)
+    )
     if not bool(torch.isfinite(a.sum() + b.sum())):  # a sum is not finite where a part is not
         raise FloatingPointError(f"a parent's weights are not finite, in {names[0]} or beside it")
     return Stack(names, a, b)

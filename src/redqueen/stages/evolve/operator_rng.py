@@ -18,7 +18,7 @@ _LOWEST = -(2**63)
 _WORTH_THREADS = 2**16
 
 
-class Draws:
+class OperatorRng:
     """The random numbers of one child."""
 
     def __init__(self, seed: int, names: Sequence[str]) -> None:

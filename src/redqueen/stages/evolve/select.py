@@ -1,7 +1,6 @@
-"""Selection: who dies and who breeds, from the ratings of one role's members. Fitness is the
-rating's lower bound, mu - 3 sigma.
+"""Selection: who dies and who breeds, from the fitness of one role's members.
 
-Pure functions of standings and a random stream. A row of `SELECTIONS` is `(standings, count,
+Pure functions of standings and random numbers. A row of `SELECTIONS` is `(standings, count,
 settings, rng) -> Selected`: `count` members die, and each death has its parents, two where two
 survive.
 """
@@ -10,11 +9,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from redqueen.config.section import Section
+from redqueen.config.registry import Choice, Entry, Registry
+from redqueen.core.world import PastMember
+from redqueen.records import Member
+
+
+def rating_bound(member: Member, settings: Choice) -> float:
+    """The lower bound of the rating, mu - 3 sigma."""
+    return member.rating.bound
+
+
+Fitness = Callable[[Member, Choice], float]
+
+FITNESS: Registry[Fitness] = Registry("fitness", {"rating": rating_bound})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +36,11 @@ class Standing:
     role: str
     mu: float
     sigma: float
+    fitness: float
     learning_rate: float = 0.0
     """Its own, where members have their own."""
     temperature: float = 1.0
     """Its own, where members have their own."""
-
-    @property
-    def fitness(self) -> float:
-        return self.mu - 3 * self.sigma
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,38 +50,27 @@ class Selected:
     """For each death the parents, in the order drawn: two different survivors, or the only one."""
 
 
-class Truncation(Section):
+class Truncation(Choice):
     """The weakest die, the strongest breed."""
 
-    type: Literal["truncation"] = "truncation"
     parent_share: float = Field(default=0.5, gt=0, le=1)
     """Parents are drawn from this share of the members, the strongest; at least two, where two
     survive."""
 
 
-class Tournament(Section):
+class Tournament(Choice):
     """Members drawn at random meet: the weakest of them dies, the strongest of others breeds."""
 
-    type: Literal["tournament"] = "tournament"
     size: int = Field(default=3, ge=2)
     """Members that meet."""
 
 
-def _by_name(value: Any) -> Any:
-    return {"type": value} if isinstance(value, str) else value
-
-
-SelectionSettings = Annotated[
-    Truncation | Tournament, Field(discriminator="type"), BeforeValidator(_by_name)
-]
-
-
-def deaths(members: int, share: float) -> int:
+def count_deaths(members: int, share: float) -> int:
     """How many of a role's members are replaced: the share, rounded down, and never the last one."""
     return min(math.floor(share * members + 1e-9), members - 1) if members else 0
 
 
-def ranked(standings: Sequence[Standing], rng: Random) -> list[Standing]:
+def rank(standings: Sequence[Standing], rng: Random) -> list[Standing]:
     """The fittest first; equals in random order, so that nobody dies for its place in a list."""
     return sorted(rng.sample(standings, len(standings)), key=lambda standing: -standing.fitness)
 
@@ -81,7 +78,7 @@ def ranked(standings: Sequence[Standing], rng: Random) -> list[Standing]:
 def truncation(
     standings: Sequence[Standing], count: int, settings: Truncation, rng: Random
 ) -> Selected:
-    order = ranked(standings, rng)
+    order = rank(standings, rng)
     survivors = order[: len(order) - count]
     top = survivors[: max(2, math.ceil(settings.parent_share * len(order)))]
     return Selected(
@@ -93,7 +90,7 @@ def truncation(
 def tournament(
     standings: Sequence[Standing], count: int, settings: Tournament, rng: Random
 ) -> Selected:
-    survivors, dead = ranked(standings, rng), []
+    survivors, dead = rank(standings, rng), []
     for _ in range(count):
         dead.append(_meet(survivors, settings.size, rng)[-1])
         survivors.remove(dead[-1])
@@ -112,33 +109,25 @@ def _two(survivors: Sequence[Standing], size: int, rng: Random) -> tuple[Standin
     return (first, _meet(others, size, rng)[0]) if others else (first,)
 
 
-SELECTIONS: dict[str, Callable[[Sequence[Standing], int, Any, Random], Selected]] = {
-    "truncation": truncation,
-    "tournament": tournament,
-}
+Selection = Callable[[Sequence[Standing], int, Any, Random], Selected]
+
+SELECTIONS: Registry[Selection] = Registry(
+    "selection",
+    {"truncation": Entry(truncation, Truncation), "tournament": Entry(tournament, Tournament)},
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """A member as it was once: what a hall of fame may keep."""
-
-    member: str
-    version: int
-    step: int
-    fitness: float
-
-
-def hall_of_fame(past: Sequence[Snapshot], size: int) -> list[Snapshot]:
-    """Up to `size` snapshots, spread over the run: the time so far is cut into as many eras, and
-    each gives its fittest. Ratings are compared within an era only, since they drift."""
+def spread_over_run(
+    past: Sequence[PastMember], size: int, fitness: Callable[[Member], float]
+) -> list[PastMember]:
+    """Up to `size` past members, spread over the run: the time so far is cut into as many eras, and
+    each gives its fittest. Fitness is compared within an era only, since ratings drift."""
     if not past or size < 1:
         return []
-    first, last = min(snapshot.step for snapshot in past), max(snapshot.step for snapshot in past)
-    best: dict[int, Snapshot] = {}
-    for snapshot in sorted(
-        past, key=lambda snapshot: (snapshot.step, snapshot.member, snapshot.version)
-    ):
-        era = min(size - 1, (snapshot.step - first) * size // max(1, last - first))
-        if era not in best or snapshot.fitness > best[era].fitness:
-            best[era] = snapshot
+    first, last = min(one.step for one in past), max(one.step for one in past)
+    best: dict[int, PastMember] = {}
+    for one in sorted(past, key=lambda one: (one.step, one.member.id, one.member.version)):
+        era = min(size - 1, (one.step - first) * size // max(1, last - first))
+        if era not in best or fitness(one.member) > fitness(best[era].member):
+            best[era] = one
     return [best[era] for era in sorted(best)]

@@ -1,43 +1,35 @@
 """Schemes: which student attempts which teacher's problems. Every member plays; where one role has
-fewer, its members play again."""
+fewer members, they play again."""
 
 from collections.abc import Callable, Sequence
 from random import Random
 
-from redqueen.config.stages import MatchConfig, RatingConfig
-from redqueen.records import Member, Pairing
-from redqueen.stages.rate.ratings import chance
+from redqueen.config.registry import Registry
+from redqueen.config.stages import RateConfig
+from redqueen.core.trueskill import win_probability
+from redqueen.records import Member
 
 Scheme = Callable[
-    [Sequence[Member], Sequence[Member], int, Random, RatingConfig], list[tuple[Member, Member]]
+    [Sequence[Member], Sequence[Member], int, Random, RateConfig], list[tuple[Member, Member]]
 ]
-"""From teachers, students, the step, a random stream and the constants of rating: (teacher,
-student) pairs."""
-
-
-def match(members: Sequence[Member], step: int, draw: Random, config: MatchConfig) -> list[Pairing]:
-    teachers = [member for member in members if member.role != "student"]
-    students = [member for member in members if member.role != "teacher"]
-    pairs = SCHEMES[config.scheme](teachers, students, step, draw, config.rating)
-    return [
-        Pairing(teacher, student, chance(student.rating, teacher.rating, config.rating))
-        for teacher, student in pairs
-    ]
+"""From teachers, students, the step, random numbers and the constants of rating: (teacher, student)
+pairs. With an attribute `both_roles = True` every member is teacher and student, and nobody is
+rated."""
 
 
 def pfsp(
     teachers: Sequence[Member],
     students: Sequence[Member],
     step: int,
-    draw: Random,
-    config: RatingConfig,
+    rng: Random,
+    config: RateConfig,
 ) -> list[tuple[Member, Member]]:
     """Prioritised fictitious self-play: pairs are drawn by p(1 - p), largest where either may win."""
     return _one_to_one(
         teachers,
         students,
-        draw,
-        lambda teacher, student: _balance(chance(student.rating, teacher.rating, config)),
+        rng,
+        lambda teacher, student: _balance(win_probability(student.rating, teacher.rating, config)),
     )
 
 
@@ -45,19 +37,19 @@ def uniform(
     teachers: Sequence[Member],
     students: Sequence[Member],
     step: int,
-    draw: Random,
-    config: RatingConfig,
+    rng: Random,
+    config: RateConfig,
 ) -> list[tuple[Member, Member]]:
     """Any pair is as likely as any other."""
-    return _one_to_one(teachers, students, draw, lambda teacher, student: 1.0)
+    return _one_to_one(teachers, students, rng, lambda teacher, student: 1.0)
 
 
 def round_robin(
     teachers: Sequence[Member],
     students: Sequence[Member],
     step: int,
-    draw: Random,
-    config: RatingConfig,
+    rng: Random,
+    config: RateConfig,
 ) -> list[tuple[Member, Member]]:
     """Everybody meets everybody in turn, and as often: whoever has to play twice in a step is
     another one each time."""
@@ -75,19 +67,19 @@ def self_play(
     teachers: Sequence[Member],
     students: Sequence[Member],
     step: int,
-    draw: Random,
-    config: RatingConfig,
+    rng: Random,
+    config: RateConfig,
 ) -> list[tuple[Member, Member]]:
     """Every member attempts its own problems."""
     return [(member, member) for member in teachers]
 
 
-SCHEMES: dict[str, Scheme] = {
-    "pfsp": pfsp,
-    "uniform": uniform,
-    "round_robin": round_robin,
-    "self_play": self_play,
-}
+self_play.both_roles = True  # type: ignore[attr-defined]
+
+SCHEMES: Registry[Scheme] = Registry(
+    "match scheme",
+    {"pfsp": pfsp, "uniform": uniform, "round_robin": round_robin, "self_play": self_play},
+)
 
 
 def _balance(expected: float) -> float:
@@ -99,11 +91,11 @@ def _balance(expected: float) -> float:
 def _one_to_one(
     teachers: Sequence[Member],
     students: Sequence[Member],
-    draw: Random,
+    rng: Random,
     weight: Callable[[Member, Member], float],
 ) -> list[tuple[Member, Member]]:
     """Pairs drawn by weight without replacement, until all have played."""
-    found: list[tuple[Member, Member]] = []
+    chosen: list[tuple[Member, Member]] = []
     free_teachers, free_students = list(teachers), list(students)
     for _ in range(max(len(teachers), len(students))):
         free_teachers, free_students = (
@@ -111,8 +103,8 @@ def _one_to_one(
             free_students or list(students),
         )
         pairs = [(teacher, student) for teacher in free_teachers for student in free_students]
-        teacher, student = draw.choices(pairs, [weight(*pair) for pair in pairs])[0]
+        teacher, student = rng.choices(pairs, [weight(*pair) for pair in pairs])[0]
         free_teachers.remove(teacher)
         free_students.remove(student)
-        found.append((teacher, student))
-    return found
+        chosen.append((teacher, student))
+    return chosen

@@ -1,57 +1,66 @@
-"""Who won: from what came of a pairing's proposals to ratings.
+"""Outcomes: from what came of a pairing's proposals to games.
 
 The student is compared with what its rating promised, so that a strong student has to solve more to
-win. By default whatever is no fair problem (invalid, a repetition, solved by nobody) counts for the
+win. By default whatever is no fair problem (invalid, a repetition, zero-pass) counts for the
 student: impossible problems win no game that earns their teacher nothing.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from redqueen.config.stages import MatchConfig
-from redqueen.records import Pairing, Rating
-from redqueen.stages.rate.ratings import rate
+from pydantic import Field
 
+from redqueen.config.registry import Choice, Entry, Registry
+from redqueen.core.state import Game
+from redqueen.records import Pairing
 
-@dataclass(frozen=True, slots=True)
-class Game:
-    """The outcome of a pairing."""
-
-    score: float
-    """The student's."""
-    student_won: bool
+Outcome = Callable[[Pairing, Sequence[float | None], Choice], list[Game]]
+"""From a pairing, the solve rate of each of its proposals (None where it is no problem) and the
+settings: the games."""
 
 
-def games(pairing: Pairing, solve_rates: Sequence[float | None], config: MatchConfig) -> list[Game]:
-    """The games of a pairing, from the solve rate of each of its proposals; None where there is no
-    problem. None for self-play."""
-    if config.scheme == "self_play" or not solve_rates:
-        return []
-    scores = [solved or 1.0 for solved in solve_rates]
-    if config.outcome == "per_problem":
-        return [Game(score, score >= config.threshold) for score in scores]
-    if config.outcome == "paper":
-        solved = [rate for rate in solve_rates if rate is not None]
-        score = sum(solved) / len(solved) if solved else 1.0
-        return [Game(score, not solved or score > pairing.expected)]
-    score = sum(scores) / len(scores)
-    return [
-        Game(
-            score,
-            score >= config.threshold
-            if config.outcome == "threshold"
-            else score > pairing.expected,
-        )
-    ]
+class Threshold(Choice):
+    threshold: float = Field(default=0.5, gt=0, lt=1)
+    """The score from which on the student wins."""
 
 
-def rated(
-    teacher: Rating, student: Rating, played: Sequence[Game], config: MatchConfig
-) -> tuple[Rating, Rating]:
-    """The ratings of teacher and student after their games."""
-    for game in played:
-        if game.student_won:
-            student, teacher = rate(student, teacher, config.rating)
-        else:
-            teacher, student = rate(teacher, student, config.rating)
-    return teacher, student
+def all_proposals(
+    pairing: Pairing, solve_rates: Sequence[float | None], settings: Choice
+) -> list[Game]:
+    score = _mean_score(solve_rates)
+    return [Game(score, score > pairing.expected)]
+
+
+def paper(pairing: Pairing, solve_rates: Sequence[float | None], settings: Choice) -> list[Game]:
+    solved = [rate for rate in solve_rates if rate is not None]
+    score = sum(solved) / len(solved) if solved else 1.0
+    return [Game(score, not solved or score > pairing.expected)]
+
+
+def threshold(
+    pairing: Pairing, solve_rates: Sequence[float | None], settings: Threshold
+) -> list[Game]:
+    score = _mean_score(solve_rates)
+    return [Game(score, score >= settings.threshold)]
+
+
+def per_problem(
+    pairing: Pairing, solve_rates: Sequence[float | None], settings: Threshold
+) -> list[Game]:
+    scores = [rate or 1.0 for rate in solve_rates]
+    return [Game(score, score >= settings.threshold) for score in scores]
+
+
+OUTCOMES: Registry[Outcome] = Registry(
+    "rating outcome",
+    {
+        "all_proposals": all_proposals,
+        "paper": paper,
+        "threshold": Entry(threshold, Threshold),
+        "per_problem": Entry(per_problem, Threshold),
+    },
+)
+
+
+def _mean_score(solve_rates: Sequence[float | None]) -> float:
+    """Over all proposals; one that is no fair problem counts as solved."""
+    return sum(rate or 1.0 for rate in solve_rates) / len(solve_rates)

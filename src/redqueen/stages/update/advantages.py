@@ -1,8 +1,8 @@
-"""The update stage: from rewards to advantages, the rows that members learn from.
+"""Advantages: from rewards to how much better than expected each sample was.
 
-An estimator sees one member's rewards at a time. A group is what was drawn from one prompt; a group
-whose rewards are all equal teaches nothing and is skipped. What a member learns depends on no other
-member.
+An estimator sees one member's samples at a time. A group is what was sampled from one prompt; a
+group whose rewards are all equal teaches nothing and is skipped. What a member learns depends on no
+other member.
 """
 
 import math
@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
-from redqueen.config.stages import UpdateConfig
+from redqueen.config.registry import Choice, Registry
 from redqueen.records import Rollout
 
 _FLOOR = 0.1
@@ -19,66 +19,67 @@ _FLOOR = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A text that a member wrote and what it earned."""
+    """A rollout of a member and its reward."""
 
     member: str
     group: Hashable
     """Samples of one group came from one prompt."""
-    sort: tuple[str, str]
-    """Role and task kind."""
+    role: str
+    kind: str
     rollout: Rollout
     reward: float
 
 
-def advantages(samples: Sequence[Sample], config: UpdateConfig) -> list[float]:
+Estimator = Callable[[Sequence[Sample], Choice], list[float]]
+"""From one member's samples and the settings: an advantage for each."""
+
+
+def estimate_advantages(samples: Sequence[Sample], choice: Choice) -> list[float]:
     """One for each sample, in order; each member's from its own samples alone."""
-    found = [0.0] * len(samples)
+    estimator = ESTIMATORS[choice.type]
+    advantages = [0.0] * len(samples)
     by_member: dict[str, list[int]] = defaultdict(list)
     for number, sample in enumerate(samples):
         by_member[sample.member].append(number)
     for numbers in by_member.values():
-        for number, value in zip(
-            numbers,
-            ESTIMATORS[config.estimator]([samples[number] for number in numbers]),
-            strict=True,
-        ):
-            found[number] = value
-    return found
+        own = estimator([samples[number] for number in numbers], choice)
+        for number, advantage in zip(numbers, own, strict=True):
+            advantages[number] = advantage
+    return advantages
 
 
-def reinforce_pp(samples: Sequence[Sample]) -> list[float]:
+def reinforce_pp(samples: Sequence[Sample], settings: Choice) -> list[float]:
     """REINFORCE++ with a baseline (Hu 2025): less the mean of the prompt, then whitened over all
     rows of groups that teach something."""
-    centred = _by(samples, lambda sample: sample.group, _centred)
-    rows = sum(_by(samples, lambda sample: sample.group, lambda rewards: [1.0] * len(rewards)))
-    spread = math.sqrt(math.fsum(value * value for value in centred) / max(rows, 1))
+    centred = _by_group(samples, lambda sample: sample.group, _center)
+    count = sum(
+        _by_group(samples, lambda sample: sample.group, lambda rewards: [1.0] * len(rewards))
+    )
+    spread = math.sqrt(math.fsum(value * value for value in centred) / max(count, 1))
     return [value / max(spread, _FLOOR) for value in centred]
 
 
-def trr_pp(samples: Sequence[Sample]) -> list[float]:
+def trr_pp(samples: Sequence[Sample], settings: Choice) -> list[float]:
     """Task-relative REINFORCE++ (Absolute Zero): whitened for each role and task kind."""
-    return _by(samples, lambda sample: sample.sort, _whitened)
+    return _by_group(samples, lambda sample: (sample.role, sample.kind), _whiten)
 
 
-def grpo(samples: Sequence[Sample]) -> list[float]:
+def grpo(samples: Sequence[Sample], settings: Choice) -> list[float]:
     """Group-relative (DeepSeekMath): whitened within the prompt."""
-    return _by(samples, lambda sample: sample.group, _whitened)
+    return _by_group(samples, lambda sample: sample.group, _whiten)
 
 
-def rloo(samples: Sequence[Sample]) -> list[float]:
+def rloo(samples: Sequence[Sample], settings: Choice) -> list[float]:
     """Leave-one-out (Ahmadian et al. 2024): less the mean of the prompt's other samples."""
-    return _by(samples, lambda sample: sample.group, _left_out)
+    return _by_group(samples, lambda sample: sample.group, _leave_one_out)
 
 
-ESTIMATORS: dict[str, Callable[[Sequence[Sample]], list[float]]] = {
-    "reinforce_pp": reinforce_pp,
-    "trr_pp": trr_pp,
-    "grpo": grpo,
-    "rloo": rloo,
-}
+ESTIMATORS: Registry[Estimator] = Registry(
+    "estimator", {"reinforce_pp": reinforce_pp, "trr_pp": trr_pp, "grpo": grpo, "rloo": rloo}
+)
 
 
-def _by(
+def _by_group(
     samples: Sequence[Sample],
     key: Callable[[Sample], Hashable],
     estimate: Callable[[list[float]], list[float]],
@@ -86,26 +87,26 @@ def _by(
     groups: dict[Hashable, list[int]] = defaultdict(list)
     for number, sample in enumerate(samples):
         groups[key(sample)].append(number)
-    found = [0.0] * len(samples)
+    values = [0.0] * len(samples)
     for numbers in groups.values():
         rewards = [samples[number].reward for number in numbers]
         if max(rewards) - min(rewards) > 1e-9:
             for number, value in zip(numbers, estimate(rewards), strict=True):
-                found[number] = value
-    return found
+                values[number] = value
+    return values
 
 
-def _centred(rewards: list[float]) -> list[float]:
+def _center(rewards: list[float]) -> list[float]:
     mean = math.fsum(rewards) / len(rewards)
     return [reward - mean for reward in rewards]
 
 
-def _whitened(rewards: list[float]) -> list[float]:
-    centred = _centred(rewards)
+def _whiten(rewards: list[float]) -> list[float]:
+    centred = _center(rewards)
     spread = math.sqrt(math.fsum(value * value for value in centred) / len(centred))
     return [value / max(spread, _FLOOR) for value in centred]
 
 
-def _left_out(rewards: list[float]) -> list[float]:
+def _leave_one_out(rewards: list[float]) -> list[float]:
     total = math.fsum(rewards)
     return [reward - (total - reward) / (len(rewards) - 1) for reward in rewards]

@@ -6,9 +6,10 @@ behaviour.
 """
 
 import ast
+from collections.abc import Mapping
 from functools import lru_cache
 
-from redqueen.records import Problem, content_key
+from redqueen.records import content_key
 from redqueen.sandbox import Job, Limits, Outcome
 
 _INTEGERS = (0, 1, -2, 7)
@@ -18,26 +19,26 @@ _SIZES = (0, 1, 3, 5)
 PROBES = 4
 
 
-def cell(problem: Problem) -> str:
+def cell(kind: str, features: Mapping[str, float]) -> str:
     """The structural cell: kind, and coarse steps of depth, branching, length and variables."""
-    complexity = problem.complexity
-    return f"{problem.kind}/d{complexity.ast_depth // 2}/c{min(complexity.cyclomatic, 12)}/l{complexity.loc // 3}/v{min(complexity.variables // 2, 6)}"
+    depth, branching = features["ast_depth"] // 2, min(features["cyclomatic"], 12)
+    lines, variables = features["loc"] // 3, min(features["variables"] // 2, 6)
+    return f"{kind}/d{depth}/c{branching}/l{lines}/v{variables}"
 
 
-def probe(problem: Problem) -> Job:
+def probe(program: str, first_input: str) -> Job:
     """The program on probe inputs that look like its own first input."""
-    arguments = _arguments(problem.inputs[0])
+    arguments = _arguments(first_input)
     inputs = tuple(
         ", ".join(repr(_like(value, number)) for value in arguments) for number in range(PROBES)
     )
-    return Job(problem.program, inputs, limits=Limits(0.25, 256))
+    return Job(program, inputs, limits=Limits(0.25, 256))
 
 
-def behaviour(problem: Problem, outcome: Outcome) -> str:
+def behaviour(first_input: str, outcome: Outcome) -> str:
     """A hash of what came of the probes: values, or the kind of what went wrong; with the types
     that it takes."""
-    arguments = _arguments(problem.inputs[0])
-    types = ", ".join(type(value).__name__ for value in arguments)
+    types = ", ".join(type(value).__name__ for value in _arguments(first_input))
     seen = (
         result.text if result.kind == "value" else result.kind + result.text.partition(":")[0]
         for result in outcome.results

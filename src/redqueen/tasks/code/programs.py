@@ -1,12 +1,37 @@
-"""What the three code-reasoning kinds share: programs, inputs and outputs as blocks."""
+"""What the three code-reasoning kinds share: a Python program and inputs for it as the payload,
+verified by running it, the outputs as gold."""
 
-from collections.abc import Sequence
+import ast
+import contextlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
-from redqueen.records import Problem
-from redqueen.sandbox import Job
+from redqueen.records import Problem, content_key
+from redqueen.sandbox import Inspection, Job, Outcome
+from redqueen.sandbox.inspection.canonical import canonical_program
+from redqueen.sandbox.inspection.complexity import measure
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
+from redqueen.tasks.code import coverage
 from redqueen.tasks.code.few_shot import FEW_SHOT
-from redqueen.tasks.kind import Block, Draft, Malformed, Request, RunRules, take
+from redqueen.tasks.code.texts import PROPOSE_PROGRAM
+from redqueen.tasks.kind import Block, Kind, Malformed, Reject, Request, RunRules, Verified, take
+
+DEDUCTION, ABDUCTION, INDUCTION = "code_o", "code_i", "code_f"
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The payload of a code problem."""
+
+    program: str
+    inputs: tuple[str, ...]
+    """Arguments of one call each, in normal spelling."""
+    message: str = ""
+    """A hint for whoever has to find the program."""
+    canonical: str = ""
+    """A hash of the program's canonical form, once it is verified."""
 
 
 def read_program(blocks: Sequence[Block]) -> str:
@@ -32,63 +57,144 @@ def read_output(text: str) -> str:
         raise Malformed(f"output: {error}") from error
 
 
-def verification(draft: Draft, rules: RunRules) -> Job:
-    """Run the draft on its inputs in three processes, after the static checks."""
-    return Job(
-        draft.program,
-        draft.inputs,
-        limits=rules.proposal,
-        stable=True,
-        allowed_modules=rules.allowed_modules,
-        count_steps=True,
-    )
+class CodeKind(Kind):
+    """A program that is run: verification, features and coverage."""
+
+    payload = Code
+    name: str
+    reference_kinds = (DEDUCTION, ABDUCTION)
+
+    def verification(self, payload: Code, rules: RunRules) -> Job | None:
+        """Run the program on its inputs in three processes, after the static checks."""
+        if len(payload.program) > rules.max_program_chars:
+            raise Reject(
+                "too_long",
+                f"program of {len(payload.program)} characters, at most {rules.max_program_chars}",
+            )
+        longest = max(map(len, payload.inputs), default=0)
+        if longest > rules.max_input_chars:
+            raise Reject(
+                "too_long", f"input of {longest} characters, at most {rules.max_input_chars}"
+            )
+        return Job(
+            payload.program,
+            payload.inputs,
+            limits=rules.proposal,
+            stable=True,
+            allowed_modules=rules.allowed_modules,
+            count_steps=True,
+        )
+
+    def verified(self, payload: Code, outcome: Outcome | None, rules: RunRules) -> Verified:
+        assert outcome is not None
+        if outcome.kind == "rejected":  # a static check, as `word: what`
+            word, _, what = outcome.detail.partition(": ")
+            raise Reject(word, what)
+        if outcome.kind != "value":
+            raise Reject(outcome.kind, outcome.detail)
+        longest = max(map(len, outcome.values))
+        if longest > rules.max_output_chars:
+            raise Reject(
+                "too_long", f"output of {longest} characters, at most {rules.max_output_chars}"
+            )
+        if outcome.inspection is None or outcome.steps is None:
+            # both were asked for: the program ended its process after it had answered
+            raise Reject("crashed", "the program did not come to its end")
+        return _describe(payload, outcome.values, outcome.inspection, outcome.steps)
+
+    def show(self, problem: Problem) -> tuple[Block, ...]:
+        code: Code = problem.payload
+        pairs = zip(code.inputs, problem.gold, strict=True)
+        return (
+            ("program", code.program),
+            *((("message", code.message),) if code.message else ()),
+            *(block for given, output in pairs for block in (("input", given), ("output", output))),
+        )
+
+    def length(self, problem: Problem) -> int:
+        return len(problem.payload.program)
+
+    def structure(self, problem: Problem) -> str:
+        return str(problem.payload.canonical)
+
+    def cell(self, problem: Problem) -> str:
+        return coverage.cell(problem.kind, problem.features)
+
+    def probe(self, problem: Problem) -> Job | None:
+        return coverage.probe(problem.payload.program, problem.payload.inputs[0])
+
+    def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
+        assert outcome is not None
+        return coverage.behaviour(problem.payload.inputs[0], outcome)
+
+    def load_payload(self, fields: Mapping[str, Any]) -> Code:
+        program, inputs = fields.get("program"), fields.get("inputs")
+        if isinstance(inputs, str):  # a list in a column of text
+            with contextlib.suppress(ValueError):
+                inputs = json.loads(inputs)
+        message, form = fields.get("message", ""), fields.get("canonical", "")
+        if not all(isinstance(text, str) for text in (program, message, form)) or not (
+            isinstance(inputs, list | tuple)
+            and inputs
+            and all(isinstance(text, str) for text in inputs)
+        ):
+            raise ValueError(
+                "expected the texts 'program' and 'message', and 'inputs' as a list of texts"
+            )
+        return Code(str(program), tuple(inputs), message, form)
 
 
-_PROPOSE = """\
-Invent one new problem about reading Python: write a function `f` and one input for it. Somebody else will be given {shown} and has to
-work out {hidden} in the head. The best problem is one that a skilled reader solves about half of the time: it takes several steps of
-reasoning, each of them well defined.
-- The program defines exactly one top-level function `f`; helper functions and imports of pure modules such as math, re, itertools and
-  collections are fine.
-- It must be deterministic: no randomness, no clock, no files, no input or print, nothing that depends on set order or object identity.
-- It must end within a fraction of a second and return plain data: numbers, text, booleans, None, lists, tuples, sets or dicts.
-- The input is the literal arguments of one call, written as between its parentheses, for example `[3, 1, 2], 'ab'`. No expressions.
-- Do not repeat an example or change it only slightly."""
+def _describe(code: Code, outputs: tuple[str, ...], inspection: Inspection, steps: int) -> Verified:
+    complexity, form = inspection.complexity, inspection.canonical
+    features = {
+        "ast_depth": complexity.ast_depth,
+        "cyclomatic": complexity.cyclomatic,
+        "loc": complexity.loc,
+        "variables": complexity.variables,
+        "steps_executed": steps,
+    }
+    verified = replace(code, canonical=content_key(form))
+    return Verified(verified, outputs, features, (form, *code.inputs))
 
 
-class ProgramAndInput:
+def load_verified(kind: str, code: Code, outputs: tuple[str, ...], steps: int) -> Problem:
+    """A problem that was verified before, from a file of the package: nothing is run."""
+    tree = ast.parse(code.program)
+    inspection = Inspection(canonical_program(tree), measure(tree, code.program))
+    return _describe(code, outputs, inspection, steps).problem(kind)
+
+
+def unverified_reference(program: str) -> Problem:
+    """A program that a proposal of induction is written for, where only its text is known: of the
+    archived problem no more is needed to read the proposal."""
+    return Verified(Code(program, ()), (), {}, (program,)).problem(DEDUCTION)
+
+
+class ProgramAndInput(CodeKind):
     """The teacher's side of deduction and abduction: a program and one input. They differ in what
     the student is shown."""
 
-    name: str
     shown: str
     hidden: str
     reference_count = 6
-    reference_kinds = ("code_o", "code_i")
-    proposal_blocks = ("program", "input")
+    proposal_blocks: tuple[str, ...] = ("program", "input")
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
-        examples = tuple(
-            (
-                ("program", problem.program),
-                ("input", problem.inputs[0]),
-                ("output", problem.outputs[0]),
-            )
-            for problem in references
-        )
-        instruction = _PROPOSE.format(shown=self.shown, hidden=self.hidden)
         return Request(
             self.name,
             "teacher",
-            instruction,
-            examples,
+            PROPOSE_PROGRAM.format(shown=self.shown, hidden=self.hidden),
+            tuple(show_first_call(problem) for problem in references),
             (),
             self.proposal_blocks,
             FEW_SHOT[self.name, "teacher"],
         )
 
-    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
-        return Draft(read_program(blocks), (read_input(take(blocks, "input")),))
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Code:
+        return Code(read_program(blocks), (read_input(take(blocks, "input")),))
 
-    def verification(self, draft: Draft, rules: RunRules) -> Job:
-        return verification(draft, rules)
+
+def show_first_call(problem: Problem) -> tuple[Block, ...]:
+    """The program, and what it returns for its first input."""
+    code: Code = problem.payload
+    return ("program", code.program), ("input", code.inputs[0]), ("output", problem.gold[0])

@@ -1,13 +1,16 @@
-"""The chat prompt_format: instructions in words, reasoning in <think>, the answer in <answer> as fenced
+"""The chat format: instructions in words, reasoning in <think>, the answer in <answer> as fenced
 blocks."""
 
 import re
 from dataclasses import replace
 
 from redqueen.tasks.kind import Block, Malformed, Request
-from redqueen.tasks.prompts import Prompt
+from redqueen.tasks.prompts.format import Prompt
 
-_SYSTEM = "You are a careful Python programmer. You reason first, between <think> and </think>, and then answer between <answer> and </answer>."
+_SYSTEM = (
+    "You are a careful Python programmer. You reason first, between <think> and </think>, "
+    "and then answer between <answer> and </answer>."
+)
 _FENCES = {"program": "python"}
 _LABELS = {"python": "program", "py": "program", "python3": "program"}
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
@@ -18,10 +21,13 @@ class ChatFormat:
 
     def render(self, request: Request) -> Prompt:
         before: tuple[tuple[str, str], ...] = ()
-        if worked := request.worked:
-            asked = replace(request, examples=worked.examples, given=worked.given)
+        if example := request.few_shot:
+            asked = replace(request, examples=example.examples, given=example.given)
             before = (
-                (_asked(asked), f"<think>\n{worked.thought}\n</think>\n{_answered(worked.reply)}"),
+                (
+                    _asked(asked),
+                    f"<think>\n{example.reasoning}\n</think>\n{_answered(example.reply)}",
+                ),
             )
         return Prompt(_asked(request), _SYSTEM, ("</answer>",), before)
 

@@ -1,4 +1,4 @@
-"""The compact prompt_format, for tiny models: no words, only marked blocks. A mark is a line that no Python
+"""The compact format, for tiny models: no words, only marked blocks. A mark is a line that no Python
 program starts with.
 
 >>student code_o          >>teacher code_o
@@ -16,7 +16,7 @@ x = 3                     >>end
 """
 
 from redqueen.tasks.kind import Block, Malformed, Request
-from redqueen.tasks.prompts import Prompt
+from redqueen.tasks.prompts.format import Prompt
 
 _MARK = ">>"
 _END = ">>end"

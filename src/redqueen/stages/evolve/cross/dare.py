@@ -6,7 +6,7 @@ was, which is all that is claimed.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,28 +15,28 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class Dare(OperatorSettings):
     """DARE, Yu et al. 2023 (arXiv 2311.03099)."""
 
-    type: Literal["dare"] = "dare"
+    type: str = "dare"
     drop: float = Field(default=0.7, ge=0, lt=1)
     """Chance of an entry to be dropped."""
     share: float = Field(default=0.5, ge=0, le=1)
     """Weight of the second parent; the first has the rest."""
 
 
-def dare(first: "Stack", second: "Stack", settings: Dare, draws: "Draws") -> "Stack":
+def dare(first: "Stack", second: "Stack", settings: Dare, rng: "OperatorRng") -> "Stack":
     keep = 1 - settings.drop
     return combined(
-        _thinned(first, keep, draws),
-        _thinned(second, keep, draws),
+        _thinned(first, keep, rng),
+        _thinned(second, keep, rng),
         1 - settings.share,
         settings.share,
     )
 
 
-def _thinned(parent: "Stack", keep: float, draws: "Draws") -> "Stack":
-    return replace(parent, b=parent.b * (draws.uniform(parent.names, parent.b) < keep) / keep)
+def _thinned(parent: "Stack", keep: float, rng: "OperatorRng") -> "Stack":
+    return replace(parent, b=parent.b * (rng.uniform(parent.names, parent.b) < keep) / keep)

@@ -6,7 +6,7 @@ is read from the normal law instead of by sorting; and votes are cast before any
 which makes the child, in expectation, the elected mean of its parents.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class Della(OperatorSettings):
     """DELLA-Merging, Deep et al. 2024 (arXiv 2406.11617)."""
 
-    type: Literal["della"] = "della"
+    type: str = "della"
     drop: float = Field(default=0.7, ge=0, lt=1)
     """Mean chance of an entry to be dropped."""
     spread: float = Field(default=0.2, ge=0, lt=1)
@@ -38,18 +38,18 @@ class Della(OperatorSettings):
         return self
 
 
-def della(first: "Stack", second: "Stack", settings: Della, draws: "Draws") -> "Stack":
+def della(first: "Stack", second: "Stack", settings: Della, rng: "OperatorRng") -> "Stack":
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)
     whole = span.coordinates()
     return span.from_coordinates(
-        elected(whole, [_thinned(entries, settings, first.names, draws) for entries in whole])
+        elected(whole, [_thinned(entries, settings, first.names, rng) for entries in whole])
     )
 
 
 def _thinned(
-    entries: "Tensor", settings: Della, names: tuple[str, ...], draws: "Draws"
+    entries: "Tensor", settings: Della, names: tuple[str, ...], rng: "OperatorRng"
 ) -> "Tensor":
     """Entries dropped by chance, the others enlarged by their own chance to stay: the mean is as
     before."""
@@ -58,4 +58,4 @@ def _thinned(
     typical = entries.square().mean((1, 2), keepdim=True).sqrt().clamp_(min=1e-30)
     places = (entries.abs() / (typical * 2**0.5)).erf_()
     keep = places.sub_(0.5).mul_(settings.spread).add_(1 - settings.drop)
-    return entries * (draws.uniform(names, entries) < keep) / keep
+    return entries * (rng.uniform(names, entries) < keep) / keep

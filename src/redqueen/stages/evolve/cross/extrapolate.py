@@ -4,7 +4,7 @@ The rule is P1 + eta (P2 - P1) with eta above one. Which parent is which is not 
 past the fitter one, which stands first here.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field, model_validator
 
@@ -13,13 +13,13 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class Extrapolate(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727); as model extrapolation, Zheng et al. 2024 (arXiv 2404.16792)."""
 
-    type: Literal["extrapolate"] = "extrapolate"
+    type: str = "extrapolate"
     eta_low: float = Field(default=1.0, ge=0)
     """Smallest step; 1 is the fitter parent itself, 0 the weaker one."""
     eta_high: float = Field(default=1.5, ge=0)
@@ -34,6 +34,8 @@ class Extrapolate(OperatorSettings):
         return self
 
 
-def extrapolate(first: "Stack", second: "Stack", settings: Extrapolate, draws: "Draws") -> "Stack":
-    eta = settings.eta_low + (settings.eta_high - settings.eta_low) * draws.once("extrapolate")
+def extrapolate(
+    first: "Stack", second: "Stack", settings: Extrapolate, rng: "OperatorRng"
+) -> "Stack":
+    eta = settings.eta_low + (settings.eta_high - settings.eta_low) * rng.once("extrapolate")
     return combined(first, second, eta, 1 - eta)

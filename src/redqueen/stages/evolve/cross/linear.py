@@ -5,7 +5,7 @@ Averaging A and B by themselves would be another thing: their product has cross 
 neither parent.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class Linear(OperatorSettings):
     """Model soups, Wortsman et al. 2022 (arXiv 2203.05482)."""
 
-    type: Literal["linear"] = "linear"
+    type: str = "linear"
     share: float = Field(default=0.5, ge=0, le=1)
     """Weight of the second parent; the first has the rest."""
 
 
-def linear(first: "Stack", second: "Stack", settings: Linear, draws: "Draws") -> "Stack":
+def linear(first: "Stack", second: "Stack", settings: Linear, rng: "OperatorRng") -> "Stack":
     return combined(first, second, 1 - settings.share, settings.share)
 
 

@@ -5,7 +5,7 @@ Directions go along the arc, lengths along the line. Where there is no arc (para
 parent that is zero) the mean is linear.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,7 +13,7 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 _NO_ARC = 1e-4
@@ -23,12 +23,12 @@ _NO_ARC = 1e-4
 class Slerp(OperatorSettings):
     """Shoemake 1985, Animating rotation with quaternion curves."""
 
-    type: Literal["slerp"] = "slerp"
+    type: str = "slerp"
     share: float = Field(default=0.5, ge=0, le=1)
     """How far to go from the first parent to the second."""
 
 
-def slerp(first: "Stack", second: "Stack", settings: Slerp, draws: "Draws") -> "Stack":
+def slerp(first: "Stack", second: "Stack", settings: Slerp, rng: "OperatorRng") -> "Stack":
     from redqueen.stages.evolve.lowrank import Span
 
     span, share = Span(first, second), settings.share

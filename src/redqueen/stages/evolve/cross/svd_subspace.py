@@ -13,24 +13,26 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class SvdSubspace(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727)."""
 
-    type: Literal["svd_subspace"] = "svd_subspace"
+    type: str = "svd_subspace"
     leading: int = Field(default=0, ge=0)
     """Triples of the first parent; 0: drawn for each child, from 1 to rank - 1."""
     rest: Literal["tail", "leading"] = "tail"
     """Which triples of the second parent follow: those of the same places, or its strongest."""
 
 
-def svd_subspace(first: "Stack", second: "Stack", settings: SvdSubspace, draws: "Draws") -> "Stack":
+def svd_subspace(
+    first: "Stack", second: "Stack", settings: SvdSubspace, rng: "OperatorRng"
+) -> "Stack":
     from redqueen.stages.evolve.lowrank import side_by_side
 
     rank = first.rank
-    count = min(settings.leading or 1 + int(draws.once("svd_subspace") * (rank - 1)), rank)
+    count = min(settings.leading or 1 + int(rng.once("svd_subspace") * (rank - 1)), rank)
     start = count if settings.rest == "tail" else 0
     return side_by_side(
         first.svd().part(0, count).child(), second.svd().part(start, start + rank - count).child()

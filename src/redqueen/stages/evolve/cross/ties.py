@@ -6,7 +6,7 @@ orthonormal basis of what their As span, and trimmed and elected there, not in t
 which is never made. What is trimmed is found from a sample of about 16,000 entries.
 """
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 _SAMPLE = 2**14
@@ -25,12 +25,12 @@ _SAMPLE = 2**14
 class Ties(OperatorSettings):
     """TIES-Merging, Yadav et al. 2023 (arXiv 2306.01708)."""
 
-    type: Literal["ties"] = "ties"
+    type: str = "ties"
     density: float = Field(default=0.2, gt=0, le=1)
     """Share of the entries that are kept, the largest; 1 trims nothing."""
 
 
-def ties(first: "Stack", second: "Stack", settings: Ties, draws: "Draws") -> "Stack":
+def ties(first: "Stack", second: "Stack", settings: Ties, rng: "OperatorRng") -> "Stack":
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)

@@ -5,7 +5,7 @@ newborn's.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -13,19 +13,19 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class ComponentMask(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727)."""
 
-    type: Literal["component_mask"] = "component_mask"
+    type: str = "component_mask"
     rho: float = Field(default=0.3, ge=0, le=1)
     """Share of the components that go, in each projection, rounded to a whole number."""
 
 
-def component_mask(parent: "Stack", settings: ComponentMask, draws: "Draws") -> "Stack":
+def component_mask(parent: "Stack", settings: ComponentMask, rng: "OperatorRng") -> "Stack":
     svd = parent.svd()
-    places = draws.normal(parent.names, svd.values).argsort(1).argsort(1)
+    places = rng.normal(parent.names, svd.values).argsort(1).argsort(1)
     kept = places >= round(settings.rho * parent.rank)
     return replace(svd, carried=svd.carried * kept[:, :, None]).child()

@@ -5,7 +5,7 @@ A newborn's B has no spread and stays zero: its child is another newborn, with a
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class Gaussian(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727)."""
 
-    type: Literal["gaussian"] = "gaussian"
+    type: str = "gaussian"
     eps: float = Field(default=0.15, ge=0)
     """Spread of the noise, as a share of the tensor's own."""
 
 
-def gaussian(parent: "Stack", settings: Gaussian, draws: "Draws") -> "Stack":
+def gaussian(parent: "Stack", settings: Gaussian, rng: "OperatorRng") -> "Stack":
     return replace(
         parent,
-        a=noisy(parent.a, settings.eps, parent.names, draws),
-        b=noisy(parent.b, settings.eps, parent.names, draws),
+        a=noisy(parent.a, settings.eps, parent.names, rng),
+        b=noisy(parent.b, settings.eps, parent.names, rng),
     )
 
 
-def noisy(factor: "Tensor", eps: float, names: tuple[str, ...], draws: "Draws") -> "Tensor":
+def noisy(factor: "Tensor", eps: float, names: tuple[str, ...], rng: "OperatorRng") -> "Tensor":
     """A stack of tensors with normal noise of `eps` times the spread of each."""
     spread = factor.std((1, 2), correction=0, keepdim=True)
-    return draws.normal(names, factor).mul_(eps * spread).add_(factor)
+    return rng.normal(names, factor).mul_(eps * spread).add_(factor)

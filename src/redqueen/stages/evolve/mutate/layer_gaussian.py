@@ -2,7 +2,7 @@
 others stay as they are. On the raw factors."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -11,28 +11,28 @@ from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class LayerGaussian(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727)."""
 
-    type: Literal["layer_gaussian"] = "layer_gaussian"
+    type: str = "layer_gaussian"
     eps: float = Field(default=0.1, ge=0)
     """Spread of the noise, as a share of the tensor's own."""
     frac: float = Field(default=0.33, ge=0, le=1)
     """Share of the projections that get it, at least one."""
 
 
-def layer_gaussian(parent: "Stack", settings: LayerGaussian, draws: "Draws") -> "Stack":
-    chosen = draws.chosen("layer_gaussian", settings.frac)
+def layer_gaussian(parent: "Stack", settings: LayerGaussian, rng: "OperatorRng") -> "Stack":
+    chosen = rng.chosen("layer_gaussian", settings.frac)
     places = [place for place, name in enumerate(parent.names) if name in chosen]
     if not places:
         return parent
     names = tuple(parent.names[place] for place in places)
     a, b = parent.a.clone(), parent.b.clone()
     a[places], b[places] = (
-        noisy(a[places], settings.eps, names, draws),
-        noisy(b[places], settings.eps, names, draws),
+        noisy(a[places], settings.eps, names, rng),
+        noisy(b[places], settings.eps, names, rng),
     )
     return replace(parent, a=a, b=b)

@@ -7,7 +7,7 @@ rank. Nil components of Delta stay nil, and the turning leaves them out on B's s
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -17,26 +17,26 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from redqueen.stages.evolve.lowrank import Stack
-    from redqueen.stages.evolve.operator_rng import Draws
+    from redqueen.stages.evolve.operator_rng import OperatorRng
 
 
 class SvdJitter(OperatorSettings):
     """PopuLoRA (arXiv 2605.16727); Cayley 1846 for rotations from skew matrices."""
 
-    type: Literal["svd_jitter"] = "svd_jitter"
+    type: str = "svd_jitter"
     eps: float = Field(default=0.1, ge=0)
     """Spread of the singular values' logarithms."""
     turn: float = Field(default=0.1, ge=0)
     """Angle, in radians, by which a singular direction turns, about."""
 
 
-def svd_jitter(parent: "Stack", settings: SvdJitter, draws: "Draws") -> "Stack":
+def svd_jitter(parent: "Stack", settings: SvdJitter, rng: "OperatorRng") -> "Stack":
     svd = parent.svd()
     live = svd.live[:, :, None]
-    values = svd.values * (settings.eps * draws.normal(parent.names, svd.values)).exp()
-    turned_left = _cayley(draws.normal(parent.names, svd.span.gram_a), settings.turn)
+    values = svd.values * (settings.eps * rng.normal(parent.names, svd.values)).exp()
+    turned_left = _cayley(rng.normal(parent.names, svd.span.gram_a), settings.turn)
     turned_right = _cayley(
-        draws.normal(parent.names, svd.span.gram_a) * live * live.mT, settings.turn
+        rng.normal(parent.names, svd.span.gram_a) * live * live.mT, settings.turn
     )
     return replace(
         svd, left=svd.left @ turned_left, carried=values[:, :, None] * (turned_right @ svd.right)

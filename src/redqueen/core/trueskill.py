@@ -2,18 +2,18 @@
 
 import math
 
-from redqueen.config.stages import RatingConfig
+from redqueen.config.stages import RateConfig
 from redqueen.records import Rating
 
 
-def chance(first: Rating, second: Rating, config: RatingConfig) -> float:
-    """The chance that the first one wins against the second."""
+def win_probability(first: Rating, second: Rating, config: RateConfig) -> float:
+    """The probability that the first one wins against the second."""
     return _cdf(
         (first.mu - second.mu) / math.sqrt(first.sigma**2 + second.sigma**2 + 2 * config.beta**2)
     )
 
 
-def rate(winner: Rating, loser: Rating, config: RatingConfig) -> tuple[Rating, Rating]:
+def rate_game(winner: Rating, loser: Rating, config: RateConfig) -> tuple[Rating, Rating]:
     """Both ratings after a game."""
     won, lost = winner.sigma**2 + config.tau**2, loser.sigma**2 + config.tau**2
     spread = math.sqrt(won + lost + 2 * config.beta**2)

@@ -1,0 +1,96 @@
+"""Problems that nobody had to invent: the seeds of an archive, and what students learn from where
+there are no teachers.
+
+Without teachers it is plain reinforcement learning with verifiable rewards, the control for
+everything else. Whatever the source, a problem goes through the same verification as a teacher's.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from redqueen.config.registry import Registry
+from redqueen.config.stages import ArchiveConfig, FixedConfig
+from redqueen.errors import ConfigError, DataError
+from redqueen.jsonl import read_jsonl
+from redqueen.rng import stream
+from redqueen.tasks import load_kind
+
+Payloads = list[tuple[str, Any]]
+"""Kinds by name, and payloads of theirs that are not verified yet."""
+Source = Callable[[int, int, str, int], Payloads]
+"""From a seed, a step, a student and a number: that many payloads."""
+Generator = Callable[[Random, int, range, Sequence[str]], Payloads]
+"""From random numbers, a number, tiers and kinds: that many payloads. An empty list where it has
+none of these kinds."""
+
+GENERATORS: Registry[Generator] = Registry(
+    "problem source",
+    {
+        "pawn": "redqueen.pawn.problems:random_payloads",
+        "examples": "redqueen.tasks.code.examples:example_payloads",
+    },
+)
+
+
+def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:
+    """Where fixed problems come from."""
+    if _is_generator(config.source):
+        tiers = _check_tiers(config.tiers, "fixed.tiers")
+        generate = GENERATORS[config.source]
+        if not generate(Random(0), 1, tiers, kinds):
+            raise ConfigError(
+                f"fixed.source={config.source} has no problems of the kinds "
+                f"{', '.join(kinds)}; for these give a JSONL file"
+            )
+        return lambda seed, step, student, count: generate(
+            stream(seed, step, "fixed", student), count, tiers, kinds
+        )
+    payloads = [row for row in read_payloads(Path(config.source)) if row[0] in kinds]
+    if not payloads:
+        raise DataError(
+            f"{config.source} has no problem of the kinds that are played ({', '.join(kinds)})"
+        )
+    return lambda seed, step, student, count: stream(seed, step, "fixed", student).sample(
+        payloads, min(count, len(payloads))
+    )
+
+
+def seed_payloads(config: ArchiveConfig, seed: int) -> Payloads:
+    """What an archive begins with."""
+    if _is_generator(config.seeds):
+        tiers = _check_tiers(config.seed_tiers, "archive.seed_tiers")
+        return GENERATORS[config.seeds](stream(seed, "archive"), config.seed_count, tiers, ())
+    return read_payloads(Path(config.seeds))
+
+
+def read_payloads(path: Path) -> Payloads:
+    """The problems of a file, as `redqueen verify --out` and `redqueen export --problems` write
+    them; rejected proposals are passed over."""
+    payloads: Payloads = []
+    for number, row in read_jsonl(path, required=("kind",)):
+        if row.get("valid", True):
+            payloads.append((row["kind"], _read_payload(row, f"{path}, line {number}")))
+    if not payloads:
+        raise DataError(f"{path} has no problem")
+    return payloads
+
+
+def _read_payload(row: dict[str, Any], where: str) -> Any:
+    try:
+        return load_kind(row["kind"]).load_payload(row.get("payload", row))
+    except ValueError as error:
+        raise DataError(f"{where}: {error}") from error
+
+
+def _is_generator(source: str) -> bool:
+    return source in GENERATORS or (":" in source and not Path(source).exists())
+
+
+def _check_tiers(tiers: tuple[int, int], name: str) -> range:
+    if not 1 <= tiers[0] <= tiers[1] <= 10:
+        raise ConfigError(
+            f"{name}: the lowest and the highest tier, from 1 to 10; got {list(tiers)}"
+        )
+    return range(tiers[0], tiers[1] + 1)
