@@ -24,7 +24,7 @@ from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
 from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import KINDS, load_kinds
-from redqueen.tasks.code.programs import DEDUCTION, INDUCTION
+from redqueen.tasks.code.programs import DEDUCTION, INDUCTION, Code, load_verified
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 FOLDER = Path(__file__).parent / "suites"
