@@ -206,6 +206,7 @@ def same(some: list[Completion], others: list[Completion]) -> bool:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["llama", "gemma2", "qwen3"])
 @pytest.mark.parametrize(
     "sampling",
