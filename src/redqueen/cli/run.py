@@ -1,5 +1,5 @@
-"""`redqueen run`, `redqueen study` and `redqueen resume`: the arms race, with its progress and its
-final table."""
+"""`redqueen run`, `study` and `resume`: play a run, with progress, measurements and a final
+report."""
 
 import json
 import signal
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from redqueen.cli.console import note, notes
+from redqueen.cli.console import note
 from redqueen.cli.final import show_final
 from redqueen.cli.measure import check_suite, measure, measure_if_due
 from redqueen.cli.options import MovedBase, RunFolder, Settings
@@ -24,15 +24,11 @@ from redqueen.core.build import Arm
 from redqueen.core.run import Run, StepResult
 from redqueen.report.trackers import Trackers, check_trackers, open_trackers
 
-DEGENERATE, INTERRUPTED = 3, 130
-"""What the process says when a run ended before its steps were played, and when it was ended within
-a step."""
-
-
+STOPPED_EARLY, INTERRUPTED = 3, 130
+"""Exit codes: nothing was left to learn before all steps were played; ended within a step."""
 _RECIPES = ", ".join(
     sorted(path.stem for path in RECIPES.glob("*.toml") if not path.stem.startswith("study-"))
 )
-_RUNS = Path("runs")
 Out = Annotated[
     Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")
 ]
@@ -93,7 +89,7 @@ def resume(
 
 
 def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
-    """A new run, to its end. Its folder is made when all that can be wrong has been looked at."""
+    """Create a run and play it. Its folder is made last, when every setting has been checked."""
     config = arms[0][1]
     check_trackers(config.trackers)
     check_suite(config)
@@ -104,13 +100,13 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
 def _play(run: Run) -> None:
     started, folder = time.monotonic(), run.folder
     trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
-    with _signals() as asked_to_stop, closing(trackers), StepProgress(run) as progress:
+    with _stop_requests() as stop_requested, closing(trackers), StepProgress(run) as progress:
         try:
             measure_if_due(run)
             for step in run:
                 _show_step(run, progress, trackers, step)
                 measure_if_due(run)
-                if asked_to_stop():
+                if stop_requested():
                     break
         except FloatingPointError as error:
             _end(
@@ -118,13 +114,13 @@ def _play(run: Run) -> None:
                 f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; "
                 "lower update.learning_rate in a new one.",
             )
-            raise SystemExit(DEGENERATE) from error
+            raise typer.Exit(STOPPED_EARLY) from error
         except KeyboardInterrupt as interrupt:
             note(
                 f"ended in step {run.step + 1}, of which nothing is kept. "
                 f"Go on with: redqueen resume {folder}"
             )
-            raise SystemExit(INTERRUPTED) from interrupt
+            raise typer.Exit(INTERRUPTED) from interrupt
     if not run.stop_reason and run.step < run.config.steps:
         note(
             f"stopped after step {run.step} of {run.config.steps}. "
@@ -138,12 +134,12 @@ def _play(run: Run) -> None:
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
     if run.stop_reason:
-        raise SystemExit(DEGENERATE)
+        raise typer.Exit(STOPPED_EARLY)
 
 
 def _end(run: Run, why: str) -> None:
     if why:
-        notes.print(why, style="bold red", markup=False, soft_wrap=True)
+        note(why, "bold red")
     ended = [
         {"name": f"ended/{world.number}", "value": world.stopped}
         for world in run.worlds
@@ -164,32 +160,24 @@ def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepR
 
 
 @contextmanager
-def _signals() -> Iterator[Callable[[], bool]]:
-    """The first Ctrl-C or SIGTERM asks for an end after the step; the second ends at once. What is
-    committed stays either way."""
-    asked: list[Thread] = []
+def _stop_requests() -> Iterator[Callable[[], bool]]:
+    """Whether a stop was asked for. The first Ctrl-C or SIGTERM asks for one after the step, the
+    second ends the run at once; steps in the ledger stay either way."""
+    notices: list[Thread] = []
 
-    def ask(number: int, frame: object) -> None:
-        if asked:
+    def handle(number: int, frame: object) -> None:
+        if notices:
             raise KeyboardInterrupt
-        asked.append(
-            Thread(
-                target=note,
-                args=(
-                    "ending after this step; once more ends at once, and loses no step that is whole",
-                ),
-            )
-        )
-        asked[
-            0
-            # this may be in the middle of another line being written: a thread waits for its end
-        ].start()
+        # a signal may arrive while a line is being printed: another thread can wait for its end
+        text = "ending after this step; once more ends at once, and loses no step that is whole"
+        notices.append(Thread(target=note, args=(text,)))
+        notices[0].start()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(asked)
+        yield lambda: bool(notices)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for thread in asked:
-            thread.join()
+        for notice in notices:
+            notice.join()
