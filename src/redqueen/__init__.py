@@ -1,4 +1,66 @@
 """Red Queen: teachers and students as LoRA adapters on one frozen model, in an arms race of
-verifiable problems."""
+verifiable problems.
 
-__version__ = "0.1.0"
+    import redqueen as rq
+
+    config = rq.load_config("pawn-cpu", steps=8)
+    with rq.Run.create(config, "runs/mine") as run:
+        for step in run:
+            print(step.number, step.metrics["solve/pass_rate"])
+        print(rq.evaluate(run, "heldout-quick"))
+
+Names are imported when they are first used: `import redqueen` loads neither torch nor pydantic.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.2.0.dev0"
+
+if TYPE_CHECKING:
+    from redqueen.config.schema import Config
+    from redqueen.config.study import load_study
+    from redqueen.config.toml import load_config
+    from redqueen.core.run import Run, StepResult
+    from redqueen.errors import RedQueenError
+    from redqueen.evaluate.api import EvalResult, evaluate
+    from redqueen.ledger.run_reader import RunReader, open_run
+    from redqueen.records import Attempt, Member, Problem
+    from redqueen.report.api import export_member, export_problems, report, track
+    from redqueen.sandbox import Job, Outcome
+    from redqueen.sandbox.pool import SandboxPool as Sandbox
+
+_NAMES = {
+    "Attempt": "redqueen.records",
+    "Config": "redqueen.config.schema",
+    "EvalResult": "redqueen.evaluate.api",
+    "Job": "redqueen.sandbox",
+    "Member": "redqueen.records",
+    "Outcome": "redqueen.sandbox",
+    "Problem": "redqueen.records",
+    "RedQueenError": "redqueen.errors",
+    "Run": "redqueen.core.run",
+    "RunReader": "redqueen.ledger.run_reader",
+    "Sandbox": "redqueen.sandbox.pool:SandboxPool",
+    "StepResult": "redqueen.core.run",
+    "evaluate": "redqueen.evaluate.api",
+    "export_member": "redqueen.report.api",
+    "export_problems": "redqueen.report.api",
+    "load_config": "redqueen.config.toml",
+    "load_study": "redqueen.config.study",
+    "open_run": "redqueen.ledger.run_reader",
+    "report": "redqueen.report.api",
+    "track": "redqueen.report.api",
+}
+__all__ = ["__version__", *_NAMES]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'redqueen' has no attribute '{name}'")
+    module, _, attribute = _NAMES[name].partition(":")
+    return getattr(import_module(module), attribute or name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES])
