@@ -7,7 +7,6 @@ verifiable problems.
     with rq.Run.create(config, "runs/mine") as run:
         for step in run:
             print(step.number, step.metrics["solve/pass_rate"])
-        print(rq.evaluate(run, "heldout-quick"))
 
 Names are imported when they are first used: `import redqueen` loads neither torch nor pydantic.
 """
@@ -23,17 +22,14 @@ if TYPE_CHECKING:
     from redqueen.config.toml import load_config
     from redqueen.core.run import Run, StepResult
     from redqueen.errors import RedQueenError
-    from redqueen.evaluate.api import EvalResult, evaluate
     from redqueen.ledger.run_reader import RunReader, open_run
     from redqueen.records import Attempt, Member, Problem
-    from redqueen.report.api import export_member, export_problems, report, track
     from redqueen.sandbox import Job, Outcome
     from redqueen.sandbox.pool import SandboxPool as Sandbox
 
 _NAMES = {
     "Attempt": "redqueen.records",
     "Config": "redqueen.config.schema",
-    "EvalResult": "redqueen.evaluate.api",
     "Job": "redqueen.sandbox",
     "Member": "redqueen.records",
     "Outcome": "redqueen.sandbox",
@@ -43,14 +39,9 @@ _NAMES = {
     "RunReader": "redqueen.ledger.run_reader",
     "Sandbox": "redqueen.sandbox.pool:SandboxPool",
     "StepResult": "redqueen.core.run",
-    "evaluate": "redqueen.evaluate.api",
-    "export_member": "redqueen.report.api",
-    "export_problems": "redqueen.report.api",
     "load_config": "redqueen.config.toml",
     "load_study": "redqueen.config.study",
     "open_run": "redqueen.ledger.run_reader",
-    "report": "redqueen.report.api",
-    "track": "redqueen.report.api",
 }
 __all__ = ["__version__", *_NAMES]
 

@@ -3,7 +3,7 @@ too, with a reason."""
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 
@@ -49,6 +49,28 @@ class Member:
     """Its own, where it has one."""
     temperature: float | None = None
     """At which it writes, where it has its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Birth:
+    """A child and how it came about."""
+
+    member: Member
+    parents: tuple[str, ...] = ()
+    """The fitter one first; empty for members that were there from the beginning."""
+    operator: str = "new"
+    """A name of the operators' tables, or an import path."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The operator's settings, and the seed of its random numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """A member that was replaced."""
+
+    member: Member
+    reason: str
+    """In words, with the number that decided."""
 
 
 @dataclass(frozen=True, slots=True)

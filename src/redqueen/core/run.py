@@ -36,7 +36,7 @@ from redqueen.ledger.opening import check_resumable
 from redqueen.ledger.rows import birth_row, rating_row, step_rows
 from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import FILE, refuse_what_is_there
-from redqueen.records import Attempt, Problem
+from redqueen.records import Attempt, Birth, Problem
 
 log = logging.getLogger(__name__)
 ENGINE_FILE = "engine.safetensors"
@@ -74,7 +74,7 @@ class StepResult:
         return [attempt for state in self.worlds for attempt in state.attempts]
 
     @property
-    def births(self) -> list[Row]:
+    def births(self) -> list[Birth]:
         """Children that took the place of others in this step."""
         return [birth for state in self.worlds for birth in state.births]
 
@@ -202,7 +202,7 @@ class Run:
         rows: dict[str, list[Row]] = {"births": [], "ratings": []}
         for world in self.worlds:
             for member in world.members:
-                rows["births"].append({"world": world.number, **birth_row(member)})
+                rows["births"].append({"world": world.number, **birth_row(Birth(member))})
                 rows["ratings"].append({"world": world.number, **rating_row(member)})
         self.ledger.write(0, rows)
         self.save()

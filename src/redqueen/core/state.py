@@ -4,7 +4,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from redqueen.core.world import World
-from redqueen.records import Attempt, Author, Pairing, Problem, Proposal, Rejection
+from redqueen.records import (
+    Attempt,
+    Author,
+    Birth,
+    Death,
+    Pairing,
+    Problem,
+    Proposal,
+    Rejection,
+)
 
 Row = dict[str, Any]
 
@@ -71,8 +80,8 @@ class StepState:
     """What training did, a row for each member that was trained."""
     diverged: list[str] = field(default_factory=list)
     """Members with a non-finite gradient, or with NaN log-probabilities."""
-    births: list[Row] = field(default_factory=list)
-    deaths: list[Row] = field(default_factory=list)
+    births: list[Birth] = field(default_factory=list)
+    deaths: list[Death] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
     @property

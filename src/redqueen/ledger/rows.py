@@ -2,10 +2,10 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from redqueen.records import Attempt, Member, Problem, Proposal, Rejection
+from redqueen.records import Attempt, Birth, Death, Member, Problem, Proposal, Rejection
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import payload_fields
 
@@ -25,8 +25,8 @@ def step_rows(state: "StepState") -> dict[str, list[Row]]:
         "attempts": _attempt_rows(state),
         "ratings": (rating_row(member) for member in state.world.members),
         "updates": state.updates,
-        "births": state.births,
-        "deaths": state.deaths,
+        "births": (birth_row(birth) for birth in state.births),
+        "deaths": (_death_row(death) for death in state.deaths),
         "metrics": (
             {"name": name, "value": value} for name, value in metrics if math.isfinite(value)
         ),
@@ -123,21 +123,27 @@ def rating_row(member: Member) -> Row:
     }
 
 
-def birth_row(
-    member: Member,
-    parents: Sequence[str] = (),
-    operator: str = "new",
-    settings: Mapping[str, Any] | None = None,
-) -> Row:
+def birth_row(birth: Birth) -> Row:
+    member = birth.member
     return {
         "member": member.id,
         "role": member.role,
         "slot": member.slot,
-        "parents": json.dumps(list(parents)),
-        "operator": operator,
-        "settings": json.dumps(settings or {}, sort_keys=True),
+        "parents": json.dumps(birth.parents),
+        "operator": birth.operator,
+        "settings": json.dumps(birth.settings, sort_keys=True),
         "mu": member.rating.mu,
         "sigma": member.rating.sigma,
+    }
+
+
+def _death_row(death: Death) -> Row:
+    rating = death.member.rating
+    return {
+        "member": death.member.id,
+        "reason": death.reason,
+        "mu": rating.mu,
+        "sigma": rating.sigma,
     }
 
 

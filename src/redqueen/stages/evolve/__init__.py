@@ -13,8 +13,7 @@ from redqueen.core.pipeline import Ports
 from redqueen.core.state import StepState
 from redqueen.core.world import World, member_id
 from redqueen.engine.protocol import Engine
-from redqueen.ledger.rows import birth_row
-from redqueen.records import Member, Rating
+from redqueen.records import Birth, Death, Member, Rating
 from redqueen.rng import stream
 from redqueen.stages.evolve.hall_of_fame import admit
 from redqueen.stages.evolve.plan import Replacement, choose_from_mix, plan_replacements
@@ -60,16 +59,8 @@ def _replace_weakest(state: StepState, engine: Engine) -> None:
         if further := _mutate_apart(child, adapter, state, engine):
             settings["further"] = further
         operator = planned.operator.settings.type
-        state.births.append(birth_row(child, planned.parents, operator, settings))
-        rating = dead.rating
-        state.deaths.append(
-            {
-                "member": dead.id,
-                "reason": planned.reason,
-                "mu": rating.mu,
-                "sigma": rating.sigma,
-            }
-        )
+        state.births.append(Birth(child, planned.parents, operator, settings))
+        state.deaths.append(Death(dead, planned.reason))
         world.members = [child if member.id == dead.id else member for member in world.members]
     state.metrics["evolve/replaced"] = len(replacements)
 

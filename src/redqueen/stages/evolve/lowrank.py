@@ -250,3 +250,13 @@ def _stack(adapter: "Adapter", names: tuple[str, ...], device: torch.device) -> 
     if not bool(torch.isfinite(a.sum() + b.sum())):  # a sum is not finite where a part is not
         raise FloatingPointError(f"a parent's weights are not finite, in {names[0]} or beside it")
     return Stack(names, a, b)
+
+
+def cayley_rotation(noise: Tensor, turn: float) -> Tensor:
+    """[n, r, r]: (I - K)^-1 (I + K) of the noise's skew part, scaled so that each direction turns
+    by about `turn`."""
+    rank = noise.shape[1]
+    skew = (noise - noise.mT) * (turn / 2 / (2 * max(1, rank - 1)) ** 0.5)
+    one = torch.eye(rank, dtype=noise.dtype, device=noise.device)
+    turned: Tensor = torch.linalg.solve(one - skew, one + skew)
+    return turned

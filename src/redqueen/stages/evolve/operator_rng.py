@@ -1,7 +1,7 @@
-"""Chance for operators: every projection has its own stream, so that what it draws does not depend
-on the others, on the stacks or the device.
+"""Random numbers for operators: every projection has a stream of its own, so that its numbers do
+not depend on the other projections, on how they are stacked, or on the device.
 
-Numbers are drawn on the CPU, by as many threads as are useful, and moved to where the factors are.
+They are generated on the CPU, by as many threads as are useful, and moved to the factors.
 """
 
 import os

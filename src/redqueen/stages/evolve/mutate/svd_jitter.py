@@ -14,8 +14,6 @@ from pydantic import Field
 from redqueen.stages.evolve.operator import OperatorSettings
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from redqueen.stages.evolve.lowrank import Stack
     from redqueen.stages.evolve.operator_rng import OperatorRng
 
@@ -31,25 +29,15 @@ class SvdJitter(OperatorSettings):
 
 
 def svd_jitter(parent: "Stack", settings: SvdJitter, rng: "OperatorRng") -> "Stack":
+    from redqueen.stages.evolve.lowrank import cayley_rotation
+
     svd = parent.svd()
     live = svd.live[:, :, None]
     values = svd.values * (settings.eps * rng.normal(parent.names, svd.values)).exp()
-    turned_left = _cayley(rng.normal(parent.names, svd.span.gram_a), settings.turn)
-    turned_right = _cayley(
+    left = cayley_rotation(rng.normal(parent.names, svd.span.gram_a), settings.turn)
+    right = cayley_rotation(
         rng.normal(parent.names, svd.span.gram_a) * live * live.mT, settings.turn
     )
     return replace(
-        svd, left=svd.left @ turned_left, carried=values[:, :, None] * (turned_right @ svd.right)
+        svd, left=svd.left @ left, carried=values[:, :, None] * (right @ svd.right)
     ).child()
-
-
-def _cayley(noise: "Tensor", turn: float) -> "Tensor":
-    """[n, r, r]: (I - K)^-1 (I + K) of the noise's skew part, scaled so that each direction turns
-    by about `turn`."""
-    import torch
-
-    rank = noise.shape[1]
-    skew = (noise - noise.mT) * (turn / 2 / (2 * max(1, rank - 1)) ** 0.5)
-    one = torch.eye(rank, dtype=noise.dtype, device=noise.device)
-    turned: Tensor = torch.linalg.solve(one - skew, one + skew)
-    return turned
