@@ -4,24 +4,16 @@ import json
 from dataclasses import replace
 
 from redqueen.config.toml import load_config
-from redqueen.core.world import World, member_id, new_world
+from redqueen.core.world import PastMember, World, member_id, new_world
 from redqueen.records import Author, Member, Problem, Rating
-from redqueen.sandbox.inspection.complexity import Complexity
+from redqueen.tasks.code.programs import Code
+from tests.problems import code_problem
 
 
 def problem(number: int, author: Author | None = None) -> Problem:
-    text = f"def f(x): return x + {number}\n"
-    return Problem(
-        "code_f",
-        text,
-        ("1", "'é\\ud800'"),
-        ("2", "3"),
-        text.strip(),
-        Complexity(3, 1, 1, 1),
-        7,
-        "add",
-        author,
-    )
+    program = f"def f(x): return x + {number}\n"
+    inputs = ("1", "'é\\ud800'")
+    return code_problem(program, inputs, ("2", "3"), "code_f", message="add", author=author)
 
 
 def world(*settings: str) -> World:
@@ -29,34 +21,42 @@ def world(*settings: str) -> World:
 
 
 def test_members_are_named_by_role_and_number_and_have_slots_in_order() -> None:
-    members = world("population.teachers=2", "population.students=3", "match.rating.mu=10").members
-    assert [(one.id, one.role, one.slot) for one in members] == [
+    members = world("population.teachers=2", "population.students=3", "rate.mu=10").members
+    assert [(member.id, member.role, member.slot) for member in members] == [
         ("T0", "teacher", 0), ("T1", "teacher", 1), ("S0", "student", 2), ("S1", "student", 3), ("S2", "student", 4),
     ]  # fmt: skip
-    assert {one.rating for one in members} == {Rating(10, 25 / 3)}
+    assert {member.rating for member in members} == {Rating(10, 25 / 3)}
 
 
 def test_in_self_play_all_members_have_both_roles_and_without_teachers_all_are_students() -> None:
-    assert [
-        (one.id, one.role)
-        for one in world(
-            "match.scheme=self_play", "population.teachers=0", "population.students=2"
-        ).members
-    ] == [
-        ("B0", "both"),
-        ("B1", "both"),
-    ]
-    assert [one.id for one in world("population.teachers=0", "population.students=2").members] == [
-        "S0",
-        "S1",
-    ]
+    no_teachers = ("population.teachers=0", "population.students=2")
+    members = world("match.scheme=self_play", *no_teachers).members
+    assert [(member.id, member.role) for member in members] == [("B0", "both"), ("B1", "both")]
+    assert [member.id for member in world(*no_teachers).members] == ["S0", "S1"]
 
 
 def test_first_members_may_have_learning_rates_of_their_own() -> None:
     members = world(
         "population.teachers=1", "population.students=2", "population.learning_rates=[1e-3, 2e-3]"
     ).members
-    assert [one.learning_rate for one in members] == [1e-3, 2e-3, None]
+    assert [member.learning_rate for member in members] == [1e-3, 2e-3, None]
+
+
+def test_a_learning_rate_is_the_members_own_or_that_of_its_role() -> None:
+    config = ("update.learning_rate=1e-4", "update.teacher_learning_rate=2e-4")
+    mine = world("population.learning_rates=[5e-4]", *config)
+    rates = {member.id: mine.learning_rate(member) for member in mine.members}
+    assert (rates["T0"], rates["T1"], rates["S0"]) == (5e-4, 2e-4, 1e-4)
+    without = world(config[0])
+    assert {without.learning_rate(member) for member in without.members} == {1e-4}
+
+
+def test_a_temperature_is_the_members_own_or_that_of_the_stage() -> None:
+    mine = world("propose.temperature=0.8", "solve.temperature=1.2")
+    assert mine.temperature(mine.by_id("T0"), "teacher") == 0.8
+    assert mine.temperature(mine.by_id("S0"), "student") == 1.2
+    mine.change("S0", temperature=0.6)
+    assert mine.temperature(mine.by_id("S0"), "student") == 0.6
 
 
 def test_a_childs_name_says_whose_place_it_has_and_when_it_was_born() -> None:
@@ -84,24 +84,26 @@ def test_a_world_comes_back_from_json_as_it_was() -> None:
         born=4,
         learning_rate=3e-5,
     )
+    first.hall_of_fame = [PastMember(replace(first.members[1], id="T1@2", slot=8), 2)]
     first.known, first.cells, first.behaviours = {"b", "a", "é"}, {"x/d1"}, {"0", "1"}
     first.steps_without_problem, first.steps_without_update = 2, 3
+    first.stopped = "stopped after step 9"
     second = world("archive.cap=3")
     second.restore(json.loads(json.dumps(first.snapshot())))
     assert second == replace(first, archive=second.archive)
     assert list(second.archive) == list(first.archive)
     assert [item.key for item in second.archive] == [item.key for item in first.archive]
     assert second.snapshot() == first.snapshot()
-    assert isinstance(second.members[0], Member) and isinstance(
-        next(iter(second.archive)).inputs, tuple
-    )
+    assert isinstance(second.members[0], Member)
+    payload = next(iter(second.archive)).payload
+    assert isinstance(payload, Code) and isinstance(payload.inputs, tuple)
 
 
 def test_a_change_concerns_one_member() -> None:
-    one = world()
-    before = list(one.members)
-    one.change("S1", version=4)
-    assert [(member.id, member.version) for member in one.members] == [
+    changed = world()
+    before = list(changed.members)
+    changed.change("S1", version=4)
+    assert [(member.id, member.version) for member in changed.members] == [
         (member.id, 4 if member.id == "S1" else 0) for member in before
     ]
-    assert one.by_id("S1").version == 4
+    assert changed.by_id("S1").version == 4
