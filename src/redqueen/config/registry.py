@@ -132,6 +132,7 @@ TABLES = {
     "match scheme": "redqueen.stages.match.schemes:SCHEMES",
     "merge": "redqueen.stages.evolve.merge:MERGES",
     "mutation": "redqueen.stages.evolve.mutate:MUTATIONS",
+    "problem source": "redqueen.tasks.sources:GENERATORS",
     "prompt format": "redqueen.tasks.prompts:PROMPT_FORMATS",
     "rating outcome": "redqueen.stages.rate.outcome:OUTCOMES",
     "sandbox": "redqueen.sandbox.backends:SANDBOXES",

@@ -170,7 +170,7 @@ def build_worlds(arms: Sequence[Arm], ports: Ports) -> list[World]:
 def verify_seeds(config: Config, sandbox: Sandbox) -> list[Problem]:
     """The problems an archive begins with, verified like any other."""
     archive, kinds = config.archive, {**load_kinds(), **load_kinds(*config.tasks.kinds)}
-    payloads = seed_payloads(archive, config.seed)
+    payloads = seed_payloads(archive, config.tasks.kinds, config.seed)
     if strange := [kind for kind, _ in payloads if kind not in kinds]:
         raise ConfigError(
             f"archive.seeds={archive.seeds}: " + unknown("task kind", strange[0], kinds)

@@ -229,8 +229,11 @@ class Kind:
         return problem.key
 
     def load_payload(self, fields: Mapping[str, Any]) -> Any:
+        """The payload's own fields; a row of a file may have others beside them. Values come as
+        JSON has them: a kind with tuples makes them from lists."""
+        own = self.payload.__dataclass_fields__  # type: ignore[attr-defined]
         try:
-            return self.payload(**fields)
+            return self.payload(**{name: fields[name] for name in own if name in fields})
         except TypeError as error:
             raise ValueError(str(error)) from error
 

@@ -5,17 +5,17 @@ Without teachers it is plain reinforcement learning with verifiable rewards, the
 everything else. Whatever the source, a problem goes through the same verification as a teacher's.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from redqueen.config.registry import Registry
 from redqueen.config.stages import ArchiveConfig, FixedConfig
-from redqueen.errors import ConfigError, DataError
+from redqueen.errors import ConfigError, DataError, unknown
 from redqueen.jsonl import read_jsonl
 from redqueen.rng import stream
-from redqueen.tasks import load_kind
+from redqueen.tasks import TaskKind, load_kinds
 
 Payloads = list[tuple[str, Any]]
 """Kinds by name, and payloads of theirs that are not verified yet."""
@@ -47,7 +47,7 @@ def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:
         return lambda seed, step, student, count: generate(
             stream(seed, step, "fixed", student), count, tiers, kinds
         )
-    payloads = [row for row in read_payloads(Path(config.source)) if row[0] in kinds]
+    payloads = [row for row in read_payloads(Path(config.source), kinds) if row[0] in kinds]
     if not payloads:
         raise DataError(
             f"{config.source} has no problem of the kinds that are played ({', '.join(kinds)})"
@@ -57,29 +57,38 @@ def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:
     )
 
 
-def seed_payloads(config: ArchiveConfig, seed: int) -> Payloads:
-    """What an archive begins with."""
+def seed_payloads(config: ArchiveConfig, kinds: Sequence[str], seed: int) -> Payloads:
+    """What an archive begins with, in a run that plays these kinds."""
     if _is_generator(config.seeds):
         tiers = _check_tiers(config.seed_tiers, "archive.seed_tiers")
         return GENERATORS[config.seeds](stream(seed, "archive"), config.seed_count, tiers, ())
-    return read_payloads(Path(config.seeds))
+    return read_payloads(Path(config.seeds), kinds)
 
 
-def read_payloads(path: Path) -> Payloads:
+def read_payloads(path: Path, kinds: Sequence[str] = ()) -> Payloads:
     """The problems of a file, as `redqueen verify --out` and `redqueen export --problems` write
-    them; rejected proposals are passed over."""
+    them; rejected proposals are passed over. A file cannot make us import anything: besides the
+    kinds of the package it may name those that are played."""
+    known = {**load_kinds(), **load_kinds(*kinds)}
     payloads: Payloads = []
     for number, row in read_jsonl(path, required=("kind",)):
         if row.get("valid", True):
-            payloads.append((row["kind"], _read_payload(row, f"{path}, line {number}")))
+            payloads.append((row["kind"], _read_payload(row, known, f"{path}, line {number}")))
     if not payloads:
         raise DataError(f"{path} has no problem")
     return payloads
 
 
-def _read_payload(row: dict[str, Any], where: str) -> Any:
+def _read_payload(row: dict[str, Any], known: Mapping[str, TaskKind], where: str) -> Any:
+    kind, payload = row["kind"], row.get("payload", row)
+    if kind not in known:
+        raise DataError(
+            f"{where}: {unknown('task kind', kind, known)} One of your own has to be in tasks.kinds."
+        )
+    if not isinstance(payload, dict):
+        raise DataError(f"{where}: the field 'payload' is not an object")
     try:
-        return load_kind(row["kind"]).load_payload(row.get("payload", row))
+        return known[kind].load_payload(payload)
     except ValueError as error:
         raise DataError(f"{where}: {error}") from error
 
