@@ -15,9 +15,7 @@ def behaviours(pool: SandboxPool, *programs: str | tuple[str, str]) -> list[str]
     """Of programs, each with its first input; 3 where none is given."""
     pairs = [(program, "3") if isinstance(program, str) else program for program in programs]
     outcomes = pool.run([probe(program, first) for program, first in pairs])
-    return [
-        behaviour(first, outcome) for (_, first), outcome in zip(pairs, outcomes, strict=True)
-    ]
+    return [behaviour(first, outcome) for (_, first), outcome in zip(pairs, outcomes, strict=True)]
 
 
 def test_a_cell_holds_what_is_about_as_complex_and_of_one_kind() -> None:
@@ -34,7 +32,9 @@ def test_a_cell_holds_what_is_about_as_complex_and_of_one_kind() -> None:
 
 def test_a_kind_gives_the_cell_probe_and_behaviour_of_its_problems(pool: SandboxPool) -> None:
     kind, problem = KINDS["code_o"], addition(2)
-    assert kind.cell(problem) == cell("code_o", problem.features) != cell("code_i", problem.features)
+    assert (
+        kind.cell(problem) == cell("code_o", problem.features) != cell("code_i", problem.features)
+    )
     job = kind.probe(problem)
     assert job is not None and job == probe(problem.payload.program, "1")
     (outcome,) = pool.run([job])

@@ -1,59 +1,72 @@
 """What proposals and attempts earn: the constants of the paper, those of Absolute Zero, and every
 one of them a setting."""
 
+from typing import Any
+
 import pytest
 
+from redqueen.config.registry import Choice
 from redqueen.config.stages import RewardConfig
-from redqueen.records import Attempt, Problem, Rejection
-from redqueen.sandbox.inspection.complexity import Complexity
-from redqueen.stages.reward import solve_rate, student_reward, teacher_reward
+from redqueen.core.state import PairingState, ProposalResult, StepState
+from redqueen.records import Attempt, Pairing, Problem, Proposal, Rejection
+from redqueen.stages.reward import reward, solve_rate
+from redqueen.stages.reward.student import STUDENT_REWARDS
+from redqueen.stages.reward.teacher import TEACHER_REWARDS
+from tests.problems import addition, rated_world
 
-PROBLEM = Problem(
-    "code_o",
-    "def f(x): return x\n",
-    ("1",),
-    ("1",),
-    "def f(x):\n    return x",
-    Complexity(3, 1, 1, 1),
-    1,
-)
-PAPER, AZR = RewardConfig(), RewardConfig(variant="azr")
+PROBLEM = addition(0)
+
+
+def paper(**settings: float) -> Choice:
+    return teacher(type="paper", **settings)
+
+
+def azr(**settings: float) -> Choice:
+    return teacher(type="azr", **settings)
+
+
+def teacher(**table: Any) -> Choice:
+    return RewardConfig.model_validate({"teacher": table}).teacher
+
+
+def earn(verdict: Problem | Rejection, rate: float, novel: bool, choice: Choice) -> float:
+    return TEACHER_REWARDS[choice.type](verdict, rate, novel, choice)
 
 
 @pytest.mark.parametrize(
-    ("config", "rate", "earned"),
+    ("choice", "rate", "earned"),
     [
-        (PAPER, 0.0, 0.0), (PAPER, 0.125, 0.875), (PAPER, 0.5, 0.5), (PAPER, 0.875, 0.125), (PAPER, 1.0, 0.0),
-        (AZR, 0.0, -0.5), (AZR, 0.125, 0.875), (AZR, 0.5, 0.5), (AZR, 0.875, 0.125), (AZR, 1.0, -0.5),
-        (RewardConfig(unsolved=-0.25, trivial=-0.75), 0.0, -0.25), (RewardConfig(unsolved=-0.25, trivial=-0.75), 1.0, -0.75),
-        (RewardConfig(variant="azr", unsolved=0.0), 0.0, 0.0), (RewardConfig(variant="azr", unsolved=0.0), 1.0, -0.5),
+        (paper(), 0.0, 0.0), (paper(), 0.125, 0.875), (paper(), 0.5, 0.5), (paper(), 0.875, 0.125), (paper(), 1.0, 0.0),
+        (azr(), 0.0, -0.5), (azr(), 0.125, 0.875), (azr(), 0.5, 0.5), (azr(), 0.875, 0.125), (azr(), 1.0, -0.5),
+        (paper(zero_pass=-0.25, all_pass=-0.75), 0.0, -0.25), (paper(zero_pass=-0.25, all_pass=-0.75), 1.0, -0.75),
+        (azr(zero_pass=0.0), 0.0, 0.0), (azr(zero_pass=0.0), 1.0, -0.5),
     ],
 )  # fmt: skip
 def test_a_problem_earns_its_difficulty_unless_nobody_or_everybody_solves_it(
-    config: RewardConfig, rate: float, earned: float
+    choice: Choice, rate: float, earned: float
 ) -> None:
-    assert teacher_reward(PROBLEM, rate, False, config) == pytest.approx(earned)
+    assert earn(PROBLEM, rate, False, choice) == pytest.approx(earned)
 
 
 @pytest.mark.parametrize(
-    ("reason", "config", "earned"),
+    ("reason", "choice", "earned"),
     [
-        ("malformed", PAPER, -1.0), ("timeout", PAPER, -1.0), ("unstable", PAPER, -1.0), ("duplicate", PAPER, -0.5),
-        ("malformed", AZR, -1.0), ("duplicate", RewardConfig(duplicate=0.1, invalid=-2), 0.1), ("unsafe", RewardConfig(duplicate=0.1, invalid=-2), -2.0),
+        ("malformed", paper(), -1.0), ("timeout", paper(), -1.0), ("unstable", paper(), -1.0), ("duplicate", paper(), -0.5),
+        ("malformed", azr(), -1.0), ("duplicate", paper(duplicate=0.1, invalid=-2), 0.1), ("unsafe", paper(duplicate=0.1, invalid=-2), -2.0),
     ],
 )  # fmt: skip
 def test_what_is_no_problem_earns_the_setting_for_it(
-    reason: str, config: RewardConfig, earned: float
+    reason: str, choice: Choice, earned: float
 ) -> None:
-    assert teacher_reward(Rejection(reason), None, False, config) == earned
+    assert earn(Rejection(reason), 0.0, False, choice) == earned
 
 
-def test_new_behaviour_earns_more_only_between_trivial_and_unsolved() -> None:
-    config = RewardConfig(novelty=0.2)
-    assert teacher_reward(PROBLEM, 0.5, True, config) == pytest.approx(0.7)
-    assert teacher_reward(PROBLEM, 0.5, False, config) == pytest.approx(0.5)
-    assert [teacher_reward(PROBLEM, rate, True, config) for rate in (0.0, 1.0)] == [0.0, 0.0]
-    assert teacher_reward(PROBLEM, 0.5, True, PAPER) == teacher_reward(PROBLEM, 0.5, False, PAPER)
+def test_new_behaviour_earns_more_only_between_zero_pass_and_all_pass() -> None:
+    choice = paper(novelty=0.2)
+    assert earn(PROBLEM, 0.5, True, choice) == pytest.approx(0.7)
+    assert earn(PROBLEM, 0.5, False, choice) == pytest.approx(0.5)
+    assert [earn(PROBLEM, rate, True, choice) for rate in (0.0, 1.0)] == [0.0, 0.0]
+    assert earn(PROBLEM, 0.5, True, paper()) == earn(PROBLEM, 0.5, False, paper())
 
 
 def attempts(*verdicts: str) -> list[Attempt]:
@@ -61,13 +74,38 @@ def attempts(*verdicts: str) -> list[Attempt]:
 
 
 def test_students_earn_by_verdict() -> None:
-    tried = attempts("correct", "wrong", "malformed")
-    assert [student_reward(attempt, PAPER) for attempt in tried] == [1.0, -0.5, -1.0]
-    assert [
-        student_reward(attempt, RewardConfig(correct=2, wrong=0, malformed=-3)) for attempt in tried
-    ] == [2, 0, -3]
+    def earned(**settings: float) -> list[float]:
+        choice = RewardConfig.model_validate({"student": {"type": "verdict", **settings}}).student
+        give = STUDENT_REWARDS[choice.type]
+        return [give(attempt, choice) for attempt in attempts("correct", "wrong", "malformed")]
+
+    assert earned() == [1.0, -0.5, -1.0]
+    assert earned(correct=2, wrong=0, malformed=-3) == [2, 0, -3]
 
 
-def test_the_solve_rate_is_the_share_of_right_attempts() -> None:
-    assert solve_rate(attempts("correct", "wrong", "malformed", "right")) == 0.5
+def test_the_solve_rate_is_the_share_of_correct_attempts() -> None:
+    assert solve_rate(attempts("correct", "wrong", "malformed", "correct")) == 0.5
     assert solve_rate(attempts("wrong", "malformed")) == 0
+
+
+def test_the_stage_rewards_every_proposal_and_attempt_and_counts_a_new_behaviour_once() -> None:
+    world = rated_world([25.0], [25.0], "reward.teacher.novelty=0.25")
+    world.behaviours = {"seen before"}
+    pairing = PairingState(0, Pairing(*world.members, 0.5))
+    half = attempts("correct", "wrong")
+    state = StepState(world, 1)
+    state.results = [
+        ProposalResult(pairing, 0, Proposal("code_o", ""), verdict=verdict, attempts=tries, behaviour=behaviour)
+        for verdict, tries, behaviour in [
+            (PROBLEM, half, "new"), (PROBLEM, half, "new"), (PROBLEM, half, "seen before"),
+            (PROBLEM, attempts("malformed", "wrong"), "other"), (Rejection("timeout"), [], ""),
+        ]
+    ]  # fmt: skip
+    reward([state])
+    assert [result.solve_rate for result in state.results] == [0.5, 0.5, 0.5, 0.0, None]
+    assert [result.novel for result in state.results] == [True, False, False, True, False]
+    assert [result.reward for result in state.results] == [0.75, 0.5, 0.5, 0.0, -1.0]
+    assert [result.attempt_rewards for result in state.results] == [
+        *[[1.0, -0.5]] * 3, [-1.0, -0.5], [],
+    ]  # fmt: skip
+    assert world.behaviours == {"seen before"}  # they are added when the step is recorded

@@ -76,7 +76,8 @@ def test_impossible_tiers_are_named(tiers: tuple[int, int]) -> None:
 
 def test_pawn_knows_no_kinds_but_its_own() -> None:
     with pytest.raises(
-        ConfigError, match=r"fixed.source=pawn has no problems of the kinds my_package:Kind; .* JSONL"
+        ConfigError,
+        match=r"fixed.source=pawn has no problems of the kinds my_package:Kind; .* JSONL",
     ):
         load_source(FixedConfig(), ("my_package:Kind",))
     source = load_source(FixedConfig(), ("my_package:Kind", "code_i"))

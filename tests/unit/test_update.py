@@ -7,11 +7,10 @@ from random import Random
 
 import pytest
 
-from redqueen.config.stages import UpdateConfig
 from redqueen.records import Rollout
-from redqueen.stages.update.advantages import ESTIMATORS, Sample, advantages
+from redqueen.stages.update.advantages import ESTIMATORS, Sample, estimate_advantages
 
-WRITING = Rollout((1,), (2,), (-0.5,), "stop")
+ROLLOUT = Rollout((1,), (2,), (-0.5,), "stop")
 EVERY = sorted(ESTIMATORS)
 
 
@@ -19,13 +18,14 @@ def sample(
     reward: float,
     group: int | str = 0,
     member: str = "S0",
-    sort: tuple[str, str] = ("student", "code_o"),
+    role: str = "student",
+    kind: str = "code_o",
 ) -> Sample:
-    return Sample(member, group, sort, WRITING, reward)
+    return Sample(member, group, role, kind, ROLLOUT, reward)
 
 
-def found(estimator: str, samples: Sequence[Sample]) -> list[float]:
-    return advantages(samples, UpdateConfig.model_validate({"estimator": estimator}))
+def estimate(estimator: str, samples: Sequence[Sample]) -> list[float]:
+    return estimate_advantages(samples, ESTIMATORS.choose(estimator))
 
 
 TWO_GROUPS = [
@@ -43,36 +43,36 @@ SPREAD_OF_SECOND = sqrt((2 * 0.875**2 + 0.625**2 + 1.125**2) / 4)
 
 def test_reinforce_pp_takes_off_the_mean_of_the_prompt_and_whitens_over_the_batch() -> None:
     centred = [0.75, -0.75, 0.875, 0.875, -0.625, -1.125]
-    assert found("reinforce_pp", TWO_GROUPS) == pytest.approx(
+    assert estimate("reinforce_pp", TWO_GROUPS) == pytest.approx(
         [value / SPREAD_OF_ALL for value in centred]
     )
 
 
-def test_reinforce_pp_counts_a_row_that_is_just_as_good_as_its_prompt() -> None:
+def test_reinforce_pp_counts_a_sample_that_is_just_as_good_as_its_prompt() -> None:
     """It learns nothing, but it belongs to a group that does."""
-    assert found("reinforce_pp", [sample(1.0), sample(0.0), sample(0.5)]) == pytest.approx(
+    assert estimate("reinforce_pp", [sample(1.0), sample(0.0), sample(0.5)]) == pytest.approx(
         [sqrt(1.5), -sqrt(1.5), 0.0]
     )
 
 
 def test_grpo_whitens_within_the_prompt() -> None:
     expected = [1.0, -1.0, *(value / SPREAD_OF_SECOND for value in (0.875, 0.875, -0.625, -1.125))]
-    assert found("grpo", TWO_GROUPS) == pytest.approx(expected)
+    assert estimate("grpo", TWO_GROUPS) == pytest.approx(expected)
 
 
 def test_rloo_takes_off_the_mean_of_the_others() -> None:
-    assert found("rloo", TWO_GROUPS) == pytest.approx(
+    assert estimate("rloo", TWO_GROUPS) == pytest.approx(
         [1.5, -1.5, 1 + 0.5 / 3, 1 + 0.5 / 3, -0.5 - 1 / 3, -1 - 1.5 / 3]
     )
 
 
 def test_trr_pp_whitens_for_each_role_and_kind() -> None:
     samples = [
-        sample(1.0, 0, sort=("student", "code_o")), sample(0.0, 1, sort=("student", "code_o")),
-        sample(3.0, 2, sort=("student", "code_i")), sample(1.0, 3, sort=("student", "code_i")),
-        sample(0.9, 4, sort=("teacher", "code_o")), sample(0.1, 5, sort=("teacher", "code_o")),
+        sample(1.0, 0), sample(0.0, 1),
+        sample(3.0, 2, kind="code_i"), sample(1.0, 3, kind="code_i"),
+        sample(0.9, 4, role="teacher"), sample(0.1, 5, role="teacher"),
     ]  # fmt: skip
-    assert found("trr_pp", samples) == pytest.approx([1, -1, 1, -1, 1, -1])
+    assert estimate("trr_pp", samples) == pytest.approx([1, -1, 1, -1, 1, -1])
 
 
 @pytest.mark.parametrize("estimator", EVERY)
@@ -80,42 +80,41 @@ def test_a_group_without_differences_teaches_nothing_and_does_not_change_the_oth
     estimator: str,
 ) -> None:
     apart = [
-        sample(1.0, 0, sort=("student", "code_o")),
-        sample(-0.5, 0, sort=("student", "code_o")),
+        sample(1.0, 0),
+        sample(-0.5, 0),
     ]
     alike = [
-        sample(reward, 7, sort=("student", "code_i")) for reward in (0.3, 0.3, 0.1 + 0.2)
+        sample(reward, 7, kind="code_i") for reward in (0.3, 0.3, 0.1 + 0.2)
     ]  # 0.1 + 0.2 is 0.30000000000000004
-    assert found(estimator, [*apart, *alike]) == [*found(estimator, apart), 0.0, 0.0, 0.0]
-    assert found(estimator, alike) == [0.0, 0.0, 0.0]
-    assert found(estimator, [sample(1.0)]) == [0.0]
-    assert found(estimator, []) == []
+    assert estimate(estimator, [*apart, *alike]) == [*estimate(estimator, apart), 0.0, 0.0, 0.0]
+    assert estimate(estimator, alike) == [0.0, 0.0, 0.0]
+    assert estimate(estimator, [sample(1.0)]) == [0.0]
+    assert estimate(estimator, []) == []
 
 
 @pytest.mark.parametrize("estimator", EVERY)
 def test_a_member_learns_the_same_whoever_else_there_is(estimator: str) -> None:
-    draw = Random(3)
-    mine = [sample(draw.choice([1.0, -0.5, -1.0]), number // 4) for number in range(24)]
+    rng = Random(3)
+    mine = [sample(rng.choice([1.0, -0.5, -1.0]), number // 4) for number in range(24)]
     others = [
-        sample(100 * draw.random(), number // 3, member=f"S{1 + number % 2}")
-        for number in range(24)
+        sample(100 * rng.random(), number // 3, member=f"S{1 + number % 2}") for number in range(24)
     ]
-    mixed = [one for pair in zip(mine, others, strict=True) for one in pair]
-    assert found(estimator, mixed)[::2] == found(estimator, mine)
-    assert found(estimator, others + mine)[24:] == found(estimator, mine)
+    mixed = [item for pair in zip(mine, others, strict=True) for item in pair]
+    assert estimate(estimator, mixed)[::2] == estimate(estimator, mine)
+    assert estimate(estimator, others + mine)[24:] == estimate(estimator, mine)
 
 
 @pytest.mark.parametrize("estimator", ["reinforce_pp", "trr_pp", "grpo"])
 def test_rewards_that_hardly_differ_are_not_blown_up(estimator: str) -> None:
-    tiny = found(estimator, [sample(0.5), sample(0.5 + 1e-6)])
+    tiny = estimate(estimator, [sample(0.5), sample(0.5 + 1e-6)])
     assert max(map(abs, tiny)) < 1e-4
 
 
 @pytest.mark.parametrize("estimator", EVERY)
 def test_better_than_its_prompt_is_positive_and_a_prompt_adds_up_to_nothing(estimator: str) -> None:
-    draw = Random(4)
-    samples = [sample(draw.random(), number // 5) for number in range(20)]
-    values = found(estimator, samples)
+    rng = Random(4)
+    samples = [sample(rng.random(), number // 5) for number in range(20)]
+    values = estimate(estimator, samples)
     if estimator != "trr_pp":  # its baseline is that of the kind
         for group in range(4):
             mine = slice(5 * group, 5 * group + 5)
@@ -129,9 +128,9 @@ def test_better_than_its_prompt_is_positive_and_a_prompt_adds_up_to_nothing(esti
 
 
 def test_whitened_advantages_have_unit_spread() -> None:
-    draw = Random(5)
-    values = found(
-        "reinforce_pp", [sample(draw.choice([1.0, -0.5]), number // 8) for number in range(80)]
+    rng = Random(5)
+    values = estimate(
+        "reinforce_pp", [sample(rng.choice([1.0, -0.5]), number // 8) for number in range(80)]
     )
-    rows = [value for value in values if value]
-    assert sum(value * value for value in rows) / len(rows) == pytest.approx(1)
+    nonzero = [value for value in values if value]
+    assert sum(value * value for value in nonzero) / len(nonzero) == pytest.approx(1)
