@@ -1,8 +1,6 @@
 """What proposals and attempts earn: the constants of the paper, those of Absolute Zero, and every
 one of them a setting."""
 
-from typing import Any
-
 import pytest
 
 from redqueen.config.registry import Choice
@@ -18,15 +16,11 @@ PROBLEM = addition(0)
 
 
 def paper(**settings: float) -> Choice:
-    return teacher(type="paper", **settings)
+    return RewardConfig.model_validate({"teacher": {"type": "paper", **settings}}).teacher
 
 
 def azr(**settings: float) -> Choice:
-    return teacher(type="azr", **settings)
-
-
-def teacher(**table: Any) -> Choice:
-    return RewardConfig.model_validate({"teacher": table}).teacher
+    return RewardConfig.model_validate({"teacher": {"type": "azr", **settings}}).teacher
 
 
 def earn(verdict: Problem | Rejection, rate: float, novel: bool, choice: Choice) -> float:
@@ -91,16 +85,24 @@ def test_the_solve_rate_is_the_share_of_correct_attempts() -> None:
 def test_the_stage_rewards_every_proposal_and_attempt_and_counts_a_new_behaviour_once() -> None:
     world = rated_world([25.0], [25.0], "reward.teacher.novelty=0.25")
     world.behaviours = {"seen before"}
-    pairing = PairingState(0, Pairing(*world.members, 0.5))
+    teacher, student = world.members
+    pairing = PairingState(0, Pairing(teacher, student, 0.5))
     half = attempts("correct", "wrong")
+    verdicts: list[tuple[Problem | Rejection, list[Attempt], str]] = [
+        (PROBLEM, half, "new"),
+        (PROBLEM, half, "new"),
+        (PROBLEM, half, "seen before"),
+        (PROBLEM, attempts("malformed", "wrong"), "other"),
+        (Rejection("timeout"), [], ""),
+    ]
     state = StepState(world, 1)
-    state.results = [
-        ProposalResult(pairing, 0, Proposal("code_o", ""), verdict=verdict, attempts=tries, behaviour=behaviour)
-        for verdict, tries, behaviour in [
-            (PROBLEM, half, "new"), (PROBLEM, half, "new"), (PROBLEM, half, "seen before"),
-            (PROBLEM, attempts("malformed", "wrong"), "other"), (Rejection("timeout"), [], ""),
-        ]
-    ]  # fmt: skip
+    for verdict, tries, behaviour in verdicts:
+        proposal = Proposal("code_o", "")
+        state.results.append(
+            ProposalResult(
+                pairing, 0, proposal, verdict=verdict, attempts=tries, behaviour=behaviour
+            )
+        )
     reward([state])
     assert [result.solve_rate for result in state.results] == [0.5, 0.5, 0.5, 0.0, None]
     assert [result.novel for result in state.results] == [True, False, False, True, False]

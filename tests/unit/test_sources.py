@@ -172,7 +172,7 @@ def test_a_file_names_only_kinds_that_are_played_and_makes_nothing_be_imported(
     tmp_path: Path,
 ) -> None:
     path = write_lines(tmp_path / "p.jsonl", row(1, "antigravity:fly"))
-    with pytest.raises(DataError, match=r"line 1: unknown task kind .* has to be in tasks\.kinds"):
+    with pytest.raises(DataError, match=r"line 1: unknown task kind .* must be in tasks\.kinds"):
         read_payloads(path, EVERY)
     assert "antigravity" not in sys.modules
     own = "redqueen.tasks.code.deduction:CodeO"

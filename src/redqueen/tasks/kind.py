@@ -229,13 +229,17 @@ class Kind:
         return problem.key
 
     def load_payload(self, fields: Mapping[str, Any]) -> Any:
-        """The payload's own fields; a row of a file may have others beside them. Values come as
-        JSON has them: a kind with tuples makes them from lists."""
+        """Lists become tuples, as a frozen payload has them. A row of a file may have other fields
+        beside the payload's own."""
         own = self.payload.__dataclass_fields__  # type: ignore[attr-defined]
         try:
-            return self.payload(**{name: fields[name] for name in own if name in fields})
+            return self.payload(**{name: _freeze(fields[name]) for name in own if name in fields})
         except TypeError as error:
             raise ValueError(str(error)) from error
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value
 
 
 def take(blocks: Sequence[Block], label: str) -> str:

@@ -83,7 +83,7 @@ def _read_payload(row: dict[str, Any], known: Mapping[str, TaskKind], where: str
     kind, payload = row["kind"], row.get("payload", row)
     if kind not in known:
         raise DataError(
-            f"{where}: {unknown('task kind', kind, known)} One of your own has to be in tasks.kinds."
+            f"{where}: {unknown('task kind', kind, known)} One of your own must be in tasks.kinds."
         )
     if not isinstance(payload, dict):
         raise DataError(f"{where}: the field 'payload' is not an object")
