@@ -11,8 +11,8 @@ fail() { printf 'set-up: %s\n' "$*" >&2; exit 1; }
 command -v "$PYTHON" >/dev/null 2>&1 || fail "there is no '$PYTHON'. Install Python 3.11 or later (Debian, Ubuntu: apt install python3 python3-venv), or name yours: make PYTHON=python3.12 ..."
 "$PYTHON" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || fail "$PYTHON is $("$PYTHON" --version 2>&1); Python 3.11 or later is needed. Name another: make PYTHON=python3.12 ..."
 
-wanted="$(cat pyproject.toml requirements.lock scripts/setup.sh | cksum) $TORCH $("$PYTHON" -c 'import sys; print(sys.version)') $(pwd)"
-if [ -x .venv/bin/redqueen ] && [ "$(cat .venv/set-up 2>/dev/null)" = "$wanted" ]; then
+expected="$(cat pyproject.toml requirements.lock scripts/setup.sh | cksum) $TORCH $("$PYTHON" -c 'import sys; print(sys.version)') $(pwd)"
+if [ -x .venv/bin/redqueen ] && [ "$(cat .venv/set-up 2>/dev/null)" = "$expected" ]; then
     exit 0
 fi
 
@@ -33,5 +33,5 @@ install --constraint requirements.lock "$TORCH"
 echo "set-up: installing the locked dependencies"
 install -r requirements.lock
 install --no-deps --no-build-isolation --editable .
-printf '%s' "$wanted" > .venv/set-up
+printf '%s' "$expected" > .venv/set-up
 echo "set-up: done"

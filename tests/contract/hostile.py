@@ -85,7 +85,7 @@ def load_cases() -> list[Case]:
 
 @dataclass
 class Canaries:
-    """What a program must not reach. `seen` is what reached them."""
+    """What a program must not reach."""
 
     folder: Path
     secret: Path
@@ -103,19 +103,20 @@ class Canaries:
             text = text.replace("{" + mark + "}", value)
         return text
 
-    def seen(self) -> list[str]:
-        found = [f"file {path.name}" for path in self.folder.iterdir()]
+    def find_traces(self) -> list[str]:
+        """What programs have done to them."""
+        traces = [f"file {path.name}" for path in self.folder.iterdir()]
         if (
             self.secret.read_text() != SECRET
             or self.secret.stat().st_mtime_ns != 10**18
             or self.secret.stat().st_mode & 0o777 != 0o666
         ):
-            found.append("the secret file was changed")
+            traces.append("the secret file was changed")
         with selectors.DefaultSelector() as selector:
             for listener in self.listeners:
                 selector.register(listener, selectors.EVENT_READ)
-            found += ["a connection" for _ in selector.select(0.05)]
-        return found
+            traces += ["a connection" for _ in selector.select(0.05)]
+        return traces
 
 
 @contextmanager
@@ -136,9 +137,9 @@ def canaries(tmp_path: Path) -> Iterator[Canaries]:
         yield Canaries(folder, secret, [tcp, udp, unix])
 
 
-def is_right(verdict: str, outcome: Outcome) -> bool:
-    """VALUE:x exactly that value · NOTVALUE:x anything but it · ERROR no value · TIMEOUT ended by
-    the limit, or denied · UNSTABLE seen to differ · CONTAINED anything, so long as nothing is
+def is_correct(verdict: str, outcome: Outcome) -> bool:
+    """VALUE:x exactly that value · NOTVALUE:x anything but it · ERROR no value · TIMEOUT killed at
+    a limit, or denied · UNSTABLE results differ · CONTAINED anything, as long as nothing is
     harmed."""
     word, _, expected = verdict.partition(":")
     value = outcome.values[0] if outcome.kind == "value" else None

@@ -1,5 +1,5 @@
-"""Every hostile program gets the right verdict, harms nothing, and leaves the pool alive, whichever
-walls stand."""
+"""Every hostile program gets the correct verdict, harms nothing, and leaves the pool alive, with all
+walls and with fewer."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 from redqueen.config.sandbox import SandboxConfig, Wall
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.pool import SandboxPool
-from tests.contract.hostile import ENV_NAME, ENV_SECRET, Case, canaries, is_right, load_cases
+from tests.contract.hostile import ENV_NAME, ENV_SECRET, Case, canaries, is_correct, load_cases
 
 pytestmark = pytest.mark.slow
 
@@ -31,9 +31,9 @@ def wrong_verdicts(pool: SandboxPool, cases: list[Case], tmp_path: Path) -> list
         wrong = [
             f"{case.name}: {case.verdict}, got {outcome.kind} {outcome.results[0].text[:80]}"
             for case, outcome in zip(cases, outcomes, strict=True)
-            if not is_right(target.fill(case.verdict), outcome)
+            if not is_correct(target.fill(case.verdict), outcome)
         ]
-        return wrong + target.seen()
+        return wrong + target.find_traces()
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_program_run_again_gives_its_outputs(programs: dict[int, list[Program]
         namespace: dict[str, object] = {}
         exec(program.text, namespace)
         assert (
-            tuple(canonical(eval(f"f({given})", namespace)) for given in program.inputs)
+            tuple(canonical(eval(f"f({text})", namespace)) for text in program.inputs)
             == program.outputs
         ), program.text
 
@@ -115,7 +115,7 @@ def _problems(
     for program, shown in zip(programs, references, strict=True):
         blocks = [("program", program.text), ("input", program.inputs[0])]
         if kind == "code_f":
-            blocks = [("message", program.hint), *(("input", given) for given in program.inputs)]
+            blocks = [("message", program.hint), *(("input", text) for text in program.inputs)]
         proposals.append(Proposal(kind, write_blocks(blocks), shown if kind == "code_f" else ()))
     verdicts = verify(proposals, KINDS, CompactFormat(), pool, VerifyConfig())
     problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]

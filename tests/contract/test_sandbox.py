@@ -278,7 +278,7 @@ def test_jobs_and_outcomes_are_frozen() -> None:
         Job("x").program = "y"  # type: ignore[misc]
 
 
-# What a red team has found.
+# Attacks found by a red team.
 
 MASK_ALL_SIGNALS = """
 import ctypes, mmap, platform

@@ -67,8 +67,8 @@ def test_the_reasoning_of_a_deduction_is_the_trace_of_the_run() -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -> None:
-    *some, a, b, c = programs()
-    for number, program in enumerate(some):
+    *proposed, a, b, c = programs()
+    for number, program in enumerate(proposed):
         document = write_proposal(kind, program, [a, b, c][: number % 4])
         prompt, mark, proposal = document.rpartition(">>new\n")
         assert mark

@@ -159,11 +159,11 @@ def test_a_request_reads_back_as_it_was_written() -> None:
 
 
 def test_whatever_a_model_writes_is_read_or_malformed() -> None:
-    packs = [load_prompt_format("chat"), load_prompt_format("compact")]
+    formats = [load_prompt_format("chat"), load_prompt_format("compact")]
 
     def check(text: object) -> None:
         assert isinstance(text, str)
-        for prompt_format in packs:
+        for prompt_format in formats:
             for kind in KINDS.values():
                 try:
                     kind.read_proposal(prompt_format.parse(text, kind.proposal_blocks), ())

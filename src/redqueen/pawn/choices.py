@@ -19,7 +19,7 @@ class Choices:
         """An int from low to high, both included."""
         return low + int(self.random() * (high - low + 1))
 
-    def chance(self, probability: float) -> bool:
+    def flip(self, probability: float) -> bool:
         return self.random() < probability
 
     def pick(self, items: Sequence[T]) -> T:

@@ -51,7 +51,7 @@ class Expressions:
         if depth > 0:
             return self.fill(self.choose(kind), depth - 1)
         choices = self.choices
-        name = None if kind == INT and choices.chance(0.1) else self.scope.use(kind)
+        name = None if kind == INT and choices.flip(0.1) else self.scope.use(kind)
         if name is not None:
             return variable(name)
         if kind == INT:
@@ -99,7 +99,7 @@ class Expressions:
                 text += first
             else:
                 inner = self.sample(
-                    value, depth if expressions == deepest and choices.chance(0.8) else 0
+                    value, depth if expressions == deepest and choices.flip(0.8) else 0
                 )
                 expressions += 1
                 if inner.text == first:

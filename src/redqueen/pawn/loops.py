@@ -41,7 +41,7 @@ class Loops:
         """The variable that a loop builds up, and the line that creates it if it is new."""
         types = self.scope.types
         existing = [name for name in self.scope.changeable() if types[name] in _EMPTY]
-        if existing and self.choices.chance(0.8 if nesting else 0.3):
+        if existing and self.choices.flip(0.8 if nesting else 0.3):
             return [], self.choices.pick(existing)
         kind = self.choices.pick(_ACCUMULATORS)
         name = self.scope.add(kind, LOCAL_NAMES)
@@ -57,7 +57,7 @@ class Loops:
         kind = self.choices.pick(kinds or [""])
         if not kind:
             raise DeadEnd
-        if kind != COUNTS and self.tier >= 5 and self.choices.chance(0.2):
+        if kind != COUNTS and self.tier >= 5 and self.choices.flip(0.2):
             over = self.expressions.sample(kind, 1)
         else:
             name = self.scope.use(kind)
@@ -70,7 +70,7 @@ class Loops:
     def _range(self) -> Head:
         """`range(3)`, `range(len(xs))`"""
         name = self.scope.new_name(LOOP_NAMES[INT])
-        if self.choices.chance(0.5) and (sized := self.scope.use(INTS) or self.scope.use(STR)):
+        if self.choices.flip(0.5) and (sized := self.scope.use(INTS) or self.scope.use(STR)):
             turns = then(itemgetter(sized), lambda value: zip(range(len(value))))
             text, uses = f"for {name} in range(len({sized})):", frozenset([sized])
             return Head(text, {name: INT}, turns, uses, ("range", "len"))
@@ -89,7 +89,7 @@ class Loops:
         """Elements of a list or letters of a text, sometimes with their index."""
         element_kind = INT if kind == INTS else STR
         element = self.scope.new_name(LOOP_NAMES[element_kind])
-        if self.tier >= 4 and self.choices.chance(0.2):
+        if self.tier >= 4 and self.choices.flip(0.2):
             index = self.scope.new_name(LOOP_NAMES[INT])
             text = f"for {index}, {element} in enumerate({over.text}):"
             targets = {index: INT, element: element_kind}
@@ -100,7 +100,7 @@ class Loops:
 
     def sample_countdown(self, counter: str) -> Line:
         """The line that makes a while loop end."""
-        if self.choices.chance(0.5):
+        if self.choices.flip(0.5):
             sign, by = "//", self.choices.between(2, 3)
         else:
             sign, by = "-", self.choices.between(3, 9)

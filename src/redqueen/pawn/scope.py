@@ -9,6 +9,8 @@ from redqueen.pawn.tree import DeadEnd
 
 
 class Snapshot(NamedTuple):
+    """What backtracking restores."""
+
     types: dict[str, str]
     fresh: list[str]
     taken: set[str]
@@ -31,6 +33,8 @@ class Scope:
         return Snapshot(self.types.copy(), self.fresh.copy(), self._taken.copy())
 
     def restore(self, snapshot: Snapshot) -> None:
+        """Backtrack to a statement's start. `unchanged` stays as it is: restoring it would give
+        other programs for every seed."""
         self.types = snapshot.types.copy()
         self.fresh = snapshot.fresh.copy()
         self._taken = snapshot.taken.copy()
@@ -41,7 +45,7 @@ class Scope:
         free = [name for name in names if name not in self._taken]
         if not free:
             raise DeadEnd
-        name = free[0] if self.choices.chance(0.5) else self.choices.pick(free)
+        name = free[0] if self.choices.flip(0.5) else self.choices.pick(free)
         self._taken.add(name)
         return name
 
@@ -63,7 +67,7 @@ class Scope:
     def use(self, kind: str) -> str | None:
         """A variable of this type, preferably a fresh one; None if there is none."""
         names = [name for name in self.fresh if self.types.get(name) == kind]
-        if not names or not self.choices.chance(0.85):
+        if not names or not self.choices.flip(0.85):
             names = [name for name, type_ in self.types.items() if type_ == kind]
         if not names:
             return None

@@ -28,12 +28,12 @@ class Statements:
             self.blocks_left > 0
             and room >= 2
             and nesting < self.bounds.nesting
-            and self.choices.chance(0.6)
+            and self.choices.flip(0.6)
         ):
             self.blocks_left -= 1
             return self._block(room, nesting)
         changeable = self.scope.changeable()
-        if changeable and self.choices.chance(0.75 if nesting else 0.25):
+        if changeable and self.choices.flip(0.75 if nesting else 0.25):
             return [self._change(self.choices.pick(changeable))]
         return [self._assignment()]
 
@@ -42,14 +42,14 @@ class Statements:
         computed = [
             name for name in scope.fresh if name in scope.types and name not in scope.unchanged
         ]
-        if len(computed) > 1 and self.tier >= 3 and choices.chance(0.8):
+        if len(computed) > 1 and self.tier >= 3 and choices.flip(0.8):
             return Return(self._collection(computed[-3:] if self.tier >= 6 else computed[-2:]))
-        if computed and choices.chance(0.3):
+        if computed and choices.flip(0.3):
             return Return(variable(choices.pick(computed)))
         kind = scope.types[choices.pick(computed or scope.fresh or list(scope.types))]
         value = self.expressions.sample(
-            kind if choices.chance(0.5) else choices.pick(TYPES),
-            2 if self.tier == 1 and choices.chance(0.4) else 1,
+            kind if choices.flip(0.5) else choices.pick(TYPES),
+            2 if self.tier == 1 and choices.flip(0.4) else 1,
         )
         if not value.uses:
             raise DeadEnd
@@ -58,7 +58,7 @@ class Statements:
     def _collection(self, names: list[str]) -> Expr:
         """Several variables as a tuple or a list."""
         text, values, uses = ", ".join(names), itemgetter(*names), frozenset(names)
-        if self.choices.chance(0.5):
+        if self.choices.flip(0.5):
             return Expr(f"({text})", values, uses, ("both",))
         return Expr(f"[{text}]", then(values, list), uses, ("both",))
 
@@ -101,10 +101,10 @@ class Statements:
         types, fresh = scope.types, scope.fresh
         scope.types, scope.fresh = dict(types), list(fresh)
         body: list[Statement] = [self._change(name)]
-        if room >= 4 and self.choices.chance(0.3):
+        if room >= 4 and self.choices.flip(0.3):
             body += self.sample(1, nesting + 1)
         scope.types, scope.fresh = dict(types), list(fresh)
-        orelse: list[Statement] = [self._change(name)] if self.choices.chance(0.5) else []
+        orelse: list[Statement] = [self._change(name)] if self.choices.flip(0.5) else []
         scope.types, scope.fresh = types, fresh
         scope.refresh(name)
         return Branch(test, body, orelse)
@@ -141,18 +141,18 @@ class Statements:
     ) -> list[Statement]:
         body: list[Statement] = []
         with self.scope.loop(targets, uses, accumulator):
-            if self.tier >= 5 and room >= 3 and self.choices.chance(0.15):
+            if self.tier >= 5 and room >= 3 and self.choices.flip(0.15):
                 body.append(self._early_exit(is_while=not targets))
             if (
                 self.blocks_left > 0
                 and room >= 3
                 and nesting + 1 < self.bounds.nesting
-                and self.choices.chance(0.4)
+                and self.choices.flip(0.4)
             ):
                 self.blocks_left -= 1
                 body += self._for_loop(room - 1, nesting + 1)
             body.append(self._accumulate(accumulator))
-            while len(walk(body)) < min(room, 3) and self.choices.chance(0.5):
+            while len(walk(body)) < min(room, 3) and self.choices.flip(0.5):
                 body += self.sample(1, nesting + 1)
         return body
 
@@ -166,8 +166,8 @@ class Statements:
     def _accumulate(self, name: str) -> Statement:
         if name in self.scope.fixed:
             raise DeadEnd
-        if self.tier < 4 or not self.choices.chance(0.4):
+        if self.tier < 4 or not self.choices.flip(0.4):
             return self._change(name)
         test = self.expressions.sample_test()
-        orelse: list[Statement] = [self._change(name)] if self.choices.chance(0.3) else []
+        orelse: list[Statement] = [self._change(name)] if self.choices.flip(0.3) else []
         return Branch(test, [self._change(name)], orelse)
