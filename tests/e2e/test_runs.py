@@ -263,7 +263,7 @@ def test_a_folder_with_a_run_is_not_written_over_and_one_without_is_not_resumed(
         f"{straight} already has a run. Choose another folder with --out, or continue it with: redqueen resume {straight}"
         in command.err
     )
-    assert "there is no run in" in begin("resume", tmp_path).wait(2).err
+    assert "no run in" in begin("resume", tmp_path).wait(2).err
     (tmp_path / "file").touch()
     assert f"{tmp_path / 'file'} is not a folder" in begin(*tiny(tmp_path / "file")).wait(2).err
     assert "has 3 steps already" in begin("resume", straight, "--steps", "2").wait(2).err

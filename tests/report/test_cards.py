@@ -2,20 +2,12 @@
 
 import pytest
 
-from redqueen.report.export.model_cards import model_card
+from redqueen.report.export.model_cards import CardFacts, model_card
 
 
 def card(rank: int, base: str = "owner/model", merged: bool = False) -> str:
-    run = {
-        "base": base,
-        "rank": rank,
-        "step": 6,
-        "steps": 6,
-        "created": "then",
-        "name": "quick",
-        "scores": [],
-    }
-    return model_card("A student: it solves problems.", "S0", run, merged)
+    facts = CardFacts("S0", "quick", base, rank, step=6, steps="6", created="then")
+    return model_card("A student: it solves problems.", facts, merged)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from redqueen.cli.app import app
 from redqueen.errors import ConfigError
-from redqueen.report.chromium import find_chromium, tab
+from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.permutation import bootstrap, permutation_p, sign_flip_p
 from tests.report.synthetic import Synthetic
 
@@ -52,10 +52,10 @@ def test_runs_that_differ_in_their_seed_alone_are_one_arm(runs: Path) -> None:
 
 def test_costs_are_matched_per_adapter_and_in_total(runs: Path) -> None:
     found = compared(*(f"{path.name[:3]}={path}" for path in sorted(runs.iterdir())))
-    each = cells(found, "matched per adapter", "compute", "tokens for each adapter")
+    each = cells(found, "matched per adapter", "compute", "tokens per adapter")
     cheapest = min(
         float(value)
-        for one in cells(found, "as they are", "compute", "tokens for each adapter").values()
+        for one in cells(found, "as they are", "compute", "tokens per adapter").values()
         for value in one["values"]  # type: ignore[attr-defined]
     )
     assert all(
@@ -68,11 +68,11 @@ def test_costs_are_matched_per_adapter_and_in_total(runs: Path) -> None:
             a + b
             for a, b in zip(  # type: ignore[call-overload]
                 one["values"],
-                cells(found, "matched in total", "compute", "tokens learned from")[arm]["values"],
+                cells(found, "matched in total", "compute", "tokens trained on")[arm]["values"],
                 strict=True,
             )
         ]
-        for arm, one in cells(found, "matched in total", "compute", "tokens written").items()
+        for arm, one in cells(found, "matched in total", "compute", "tokens sampled").items()
     }
     assert max(together["two"]) <= max(together["one"]) * 1.0001
     steps = cells(found, "matched in total", "compute", "steps")
@@ -103,7 +103,7 @@ def test_files_are_written_and_a_browser_draws_them(runs: Path, tmp_path: Path) 
     assert json.loads((tmp_path / "compare.json").read_text())["tables"]
     if find_chromium() is None:
         pytest.skip("no Chromium in the path")
-    with tab() as browser:
+    with open_tab() as browser:
         browser.open((tmp_path / "compare.html").as_uri())
         browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
         assert browser.problems == []

@@ -21,8 +21,8 @@ from redqueen.ledger.members import soup
 from redqueen.ledger.store import Ledger, reader
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
-from redqueen.report.export.problems import difficulty_rating, problems
-from redqueen.report.run_view import sides
+from redqueen.report.export.problems import difficulty_rating, list_problems
+from redqueen.report.run_view import open_views
 from redqueen.tasks.code.sources import read_drafts
 from tests.report.synthetic import Synthetic
 
@@ -167,15 +167,15 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
             "SELECT count(*), sum(verdict = 'correct') FROM attempts"
         ).fetchone()
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
-    assert [sum(row[name] for row in rows) for name in ("attempts", "right")] == list(stored)
+    assert [sum(row[name] for row in rows) for name in ("attempts", "correct")] == list(stored)
     assert len(read_drafts(tmp_path / "data" / "problems.jsonl")) == len(rows)
     assert f"{len(rows)} problems" in (tmp_path / "data" / "README.md").read_text()
 
 
 def test_children_have_their_ancestors_in_the_data(tmp_path: Path) -> None:
     Synthetic(steps=12, evolve_every=3).write(tmp_path / "run")
-    with contextlib.closing(reader(tmp_path / "run")) as connection:
-        rows = list(problems(sides(connection, tmp_path / "run")[0]))
+    with open_views([tmp_path / "run"]) as (view,):
+        rows = list(list_problems(view))
     born_late = [row for row in rows if "." in row["teacher"]]
     assert born_late and all(row["teacher_ancestors"] for row in born_late)
 

@@ -16,13 +16,13 @@ from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import Ledger, digest, reader
 from redqueen.report import curriculum
-from redqueen.report.chromium import find_chromium, tab
-from redqueen.report.escape import plain
-from redqueen.report.findings import tell
+from redqueen.report.chromium import find_chromium, open_tab
+from redqueen.report.escape import escape_controls
+from redqueen.report.findings import list_findings
 from redqueen.report.gather import gather_runs
-from redqueen.report.page import page, report_page
-from redqueen.report.run_view import Windows, sides
-from redqueen.report.sample import problems
+from redqueen.report.page import gather_report, report, report_page
+from redqueen.report.run_view import Windows, open_views
+from redqueen.report.sample import sample_proposals
 from tests.report.synthetic import Synthetic
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> <!-- '\"` \x1b[2J\x1b]0;taken\x07 \u2028 &lt; ]]>"
@@ -31,7 +31,7 @@ SECTIONS = (
     "complexity",
     "coverage",
     "matrix",
-    "family",
+    "lineage",
     "similarity",
     "members",
     "rejections",
@@ -61,6 +61,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def page_of(folder: Path) -> str:
+    return report_page(gather_report([folder]))
+
+
 class Elements(HTMLParser):
     """The elements of a page, and the data in it, as a browser would take them."""
 
@@ -86,7 +90,7 @@ class Elements(HTMLParser):
 
 
 def test_a_tiny_run_fills_every_section(run: Path) -> None:
-    (side,) = gather_runs([run])
+    (view,) = gather_runs([run])
     for name in (
         "metrics",
         "ratings",
@@ -94,51 +98,51 @@ def test_a_tiny_run_fills_every_section(run: Path) -> None:
         "operators",
         "difficulty",
         "suites",
-        "story",
+        "findings",
         "complexity_index",
     ):
-        assert side[name], name
-    for name, part in (("matrix", "cells"), ("timings", "totals"), ("rejections", "lines"), ("students_by_kind", "cells"), ("problems", "items"), ("templates", "commonest")):  # fmt: skip
-        assert side[name][part], name
+        assert view[name], name
+    for name, part in (("matrix", "cells"), ("timings", "totals"), ("rejections", "lines"), ("students_by_kind", "cells"), ("problems", "items"), ("templates", "most_common")):  # fmt: skip
+        assert view[name][part], name
     assert (
-        side["suites"][0]["tiers"]
-        and side["suites"][0]["agreement"]["pairs"]
-        and side["suites"][0]["students"]["gain"]
+        view["suites"][0]["tiers"]
+        and view["suites"][0]["agreement"]["pairs"]
+        and view["suites"][0]["students"]["gain"]
     )
 
 
 def test_a_run_without_a_single_step_has_a_report(tmp_path: Path) -> None:
     Synthetic(steps=0).write(tmp_path / "run")
-    assert "0 steps were played" in report_page([tmp_path / "run"])
+    assert "0 steps were played" in page_of(tmp_path / "run")
 
 
 def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
-    (side,) = gather_runs([run])
+    (view,) = gather_runs([run])
     with contextlib.closing(reader(run)) as connection:
 
         def one(query: str) -> Any:
             return connection.execute(query).fetchone()[0]
 
-        assert side["counts"]["attempts"] == one("SELECT count(*) FROM attempts")
-        assert side["counts"]["correct"] == one(
+        assert view["counts"]["attempts"] == one("SELECT count(*) FROM attempts")
+        assert view["counts"]["correct"] == one(
             "SELECT count(*) FROM attempts WHERE verdict = 'correct'"
         )
-        assert side["counts"]["problems"] == one("SELECT count(*) FROM problems")
-        assert side["rejections"]["totals"]["duplicate"] == one(
+        assert view["counts"]["problems"] == one("SELECT count(*) FROM problems")
+        assert view["rejections"]["totals"]["duplicate"] == one(
             "SELECT count(*) FROM proposals WHERE rejection = 'duplicate'"
         )
-        assert side["metrics"]["solve/pass_rate"][4] == pytest.approx(
+        assert view["metrics"]["solve/pass_rate"][4] == pytest.approx(
             one("SELECT avg(verdict = 'correct') FROM attempts WHERE step = 5"), rel=1e-4
         )
-        assert side["difficulty"]["trivial"][2] == pytest.approx(one("SELECT avg(solve_rate = 1) FROM proposals WHERE step = 3 AND problem IS NOT NULL"), abs=1e-4)  # fmt: skip
-        assert sum(cell[3] for cell in side["matrix"]["cells"]) == side["counts"]["correct"]
+        assert view["difficulty"]["all-pass"][2] == pytest.approx(one("SELECT avg(solve_rate = 1) FROM proposals WHERE step = 3 AND problem IS NOT NULL"), abs=1e-4)  # fmt: skip
+        assert sum(cell[3] for cell in view["matrix"]["cells"]) == view["counts"]["correct"]
         last = one("SELECT max(step) FROM evals")
-        assert side["suites"][0]["base"][0] == pytest.approx(
+        assert view["suites"][0]["base"][0] == pytest.approx(
             one(f"SELECT avg(correct) FROM evals WHERE subject = 'base' AND step = {last}")
         )
         better = one(f"""SELECT avg(s.correct - b.correct) FROM evals s JOIN evals b ON s.item = b.item AND s.step = b.step
             WHERE b.subject = 'base' AND s.subject <> 'base' AND s.step = {last}""")
-        assert side["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
+        assert view["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
 
 
 def test_long_runs_are_shown_in_windows(tmp_path: Path) -> None:
@@ -147,28 +151,27 @@ def test_long_runs_are_shown_in_windows(tmp_path: Path) -> None:
 
 
 def test_problems_are_sampled_evenly_and_the_page_says_so(run: Path) -> None:
-    with contextlib.closing(reader(run)) as connection:
-        (side,) = sides(connection, run)
-        few = problems(side, most_chars=20_000)
+    with open_views([run]) as (view,):
+        few = sample_proposals(view, max_chars=20_000)
     steps = [item["step"] for item in few["items"]]
     assert 3 < len(steps) < few["total"]
     assert steps == sorted(steps) and max(steps) > 9 and min(steps) < 3
 
 
 def test_a_hostile_text_is_data_and_nothing_else(hostile: Path) -> None:
-    found = Elements(report_page([hostile]))
+    found = Elements(page_of(hostile))
     assert found.names.count("script") == 2 and "img" not in found.names
     assert not [name for name, _ in found.attributes if name.startswith("on")]
     data = json.loads(found.data)
     assert any(
         HOSTILE in attempt[0]
-        for item in data["sides"][0]["problems"]["items"]
+        for item in data["views"][0]["problems"]["items"]
         for attempt in item.get("attempts", [])
     )
 
 
 def test_the_page_loads_nothing_and_runs_no_script_but_its_own(run: Path) -> None:
-    text = report_page([run])
+    text = page_of(run)
     assert "default-src 'none'; script-src 'sha256-" in text and "connect-src 'none'" in text
     assert (
         "http://" not in text.replace("http://www.w3.org/2000/svg", "") and "https://" not in text
@@ -180,7 +183,9 @@ def test_a_terminal_gets_no_escapes(hostile: Path, tmp_path: Path) -> None:
         app, ["report", str(hostile), "--out", str(tmp_path / "report.html")]
     )
     assert result.exit_code == 0 and "\x1b" not in result.output and "\x07" not in result.output
-    assert plain(HOSTILE).startswith("</script>") and "\\u001b[2J" in plain(HOSTILE)
+    assert escape_controls(HOSTILE).startswith("</script>") and "\\u001b[2J" in escape_controls(
+        HOSTILE
+    )
 
 
 def test_a_problem_is_printed_as_text(hostile: Path) -> None:
@@ -202,12 +207,12 @@ def test_a_problem_is_printed_as_text(hostile: Path) -> None:
 
 
 def test_several_runs_stand_side_by_side(run: Path, hostile: Path) -> None:
-    assert [side["seed"] for side in gather_runs([run, hostile])] == [0, 0]
+    assert [view["seed"] for view in gather_runs([run, hostile])] == [0, 0]
 
 
-def test_worlds_of_a_study_are_sides_of_their_own(tmp_path: Path) -> None:
+def test_every_world_of_a_study_is_a_view_of_its_own(tmp_path: Path) -> None:
     Synthetic(steps=2, worlds=3, arm="full").write(tmp_path / "study")
-    assert [side["name"] for side in gather_runs([tmp_path / "study"])] == [
+    assert [view["name"] for view in gather_runs([tmp_path / "study"])] == [
         f"study: full, seed {seed}" for seed in range(3)
     ]
 
@@ -230,7 +235,7 @@ def test_templates_leave_names_numbers_and_texts_aside() -> None:
 
 NOVEL: dict[str, Any] = {
     "problems": 90,
-    "again": {"structure": 0.0, "behaviour": 0.1},
+    "repeated": {"structure": 0.0, "behaviour": 0.1},
     "lines": {"behaviour": [0.1] * 20, "structure": [0.0] * 20},
 }
 
@@ -238,10 +243,10 @@ NOVEL: dict[str, Any] = {
 def figures(**changes: Any) -> dict[str, Any]:
     """Figures in which nothing is remarkable."""
     quiet: dict[str, Any] = {
-        "invented": True, "evolve_every": 0, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
-        "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "cut": 0, "student_won": 40, "rated": 80}, "culled_young": (0, 0),
+        "has_teachers": True, "evolve_every": 0, "steps_done": 20, "steps_wanted": 20, "active": False, "ended": "all steps played", "complexity_index": [1.0] * 20, "metrics": {}, "members": [],
+        "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "truncated": 0, "student_won": 40, "rated": 80}, "early_deaths": (0, 0),
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
-        "templates": {"looked_at": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
+        "templates": {"programs": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
         "students_by_kind": {"kinds": [], "cells": []},
     }  # fmt: skip
     return {**quiet, **changes}
@@ -250,8 +255,8 @@ def figures(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "teach them little"),
-        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "hardly a reward"),
+        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "too easy to learn from"),
+        ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "almost no reward signal"),
         ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
         (
             {
@@ -262,7 +267,7 @@ def figures(**changes: Any) -> dict[str, Any]:
             },
             "Coverage has stalled",
         ),
-        ({"rejections": {"totals": {"duplicate": 30}, "proposals": 100}}, "repeat a problem"),
+        ({"rejections": {"totals": {"duplicate": 30}, "proposals": 100}}, "are duplicates"),
         (
             {
                 "metrics": {
@@ -270,9 +275,12 @@ def figures(**changes: Any) -> dict[str, Any]:
                     "population/least_distance/student": [0.01] * 20,
                 }
             },
-            "nearly one",
+            "nearly identical",
         ),
-        ({"templates": {"looked_at": 90, "within": [0.01] * 15 + [0.5] * 5}}, "few templates"),
+        (
+            {"templates": {"programs": 90, "within": [0.01] * 15 + [0.5] * 5}},
+            "rely on few templates",
+        ),
         (
             {
                 "suites": [
@@ -283,7 +291,7 @@ def figures(**changes: Any) -> dict[str, Any]:
                     }
                 ]
             },
-            "fewer right than the base",
+            "falls behind the base",
         ),
         (
             {
@@ -297,24 +305,24 @@ def figures(**changes: Any) -> dict[str, Any]:
         ),
         ({"evolve_every": 10}, "less than one"),
         (
-            {"culled_young": (5, 6), "members": [{"born": 2, "died": 4}]},
-            "newborns are not given time",
+            {"early_deaths": (5, 6), "members": [{"born": 2, "died": 4}]},
+            "newborns get no time",
         ),
         ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
         ({"ended": "stopped after step 3: no proposal"}, "ended early"),
     ],
 )
 def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> None:
-    assert not [sentence for sentence in tell(figures()) if sentence.level == "warning"]
+    assert not [finding for finding in list_findings(figures()) if finding.level == "warning"]
     assert [
-        sentence
-        for sentence in tell(figures(**changes))
-        if sentence.level == "warning" and said in sentence.text
+        finding
+        for finding in list_findings(figures(**changes))
+        if finding.level == "warning" and said in finding.text
     ]
 
 
-def test_students_who_come_to_think_are_spoken_of() -> None:
-    told = tell(
+def test_students_who_come_to_reason_are_spoken_of() -> None:
+    told = list_findings(
         figures(
             metrics={
                 "solve/reasoning_frac/code_o": [0.4] * 10 + [0.9] * 10,
@@ -322,8 +330,8 @@ def test_students_who_come_to_think_are_spoken_of() -> None:
             }
         )
     )
-    assert [sentence.text for sentence in told if "think" in sentence.text] == [
-        "Students think more before they answer code_o: 40 % of the answers at first, 90 % at the end."
+    assert [finding.text for finding in told if "reason" in finding.text] == [
+        "Students reason more often before answering code_o: in 40 % of the attempts at first, in 90 % at the end."
     ]
 
 
@@ -331,35 +339,35 @@ def test_students_who_come_to_think_are_spoken_of() -> None:
 def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
     hostile: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "report.html").write_text(report_page([hostile]))
-    with tab() as browser:
-        browser.size(1400, 900)
+    report(hostile, tmp_path / "report.html")
+    with open_tab() as browser:
+        browser.resize(1400, 900)
         browser.open((tmp_path / "report.html").as_uri())
         browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
-        assert browser.ask("document.title").startswith("Red Queen: hostile")
-        assert browser.ask("document.querySelectorAll('main img, main script').length") == 0
-        assert browser.ask(
+        assert browser.evaluate("document.title").startswith("Red Queen: hostile")
+        assert browser.evaluate("document.querySelectorAll('main img, main script').length") == 0
+        assert browser.evaluate(
             "[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('</script><script>'))"
         )
-        assert browser.ask(
+        assert browser.evaluate(
             "[...document.querySelectorAll('.attempt pre')].some(pre => pre.textContent.includes('\\\\u001b[2J'))"
         )
         for section in SECTIONS:
             assert (
-                browser.ask(
+                browser.evaluate(
                     f"document.querySelectorAll('#{section} figure, #{section} .row').length"
                 )
                 > 0
             ), section
-        browser.ask("document.querySelectorAll('summary').forEach(one => one.click())")
-        browser.ask("document.querySelectorAll('.row').forEach(one => one.click())")
-        browser.ask(
-            "(s => { s.value = 'trivial'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))"
+        browser.evaluate("document.querySelectorAll('summary').forEach(one => one.click())")
+        browser.evaluate("document.querySelectorAll('.row').forEach(one => one.click())")
+        browser.evaluate(
+            "(s => { s.value = 'all-pass'; s.dispatchEvent(new Event('change')) })(document.querySelector('[name=difficulty]'))"
         )
-        assert browser.ask(
+        assert browser.evaluate(
             "[...document.querySelectorAll('.row em')].every(one => one.textContent === '100 %')"
         )
-        browser.photograph(tmp_path / "tree.png", "#figure-tree")
+        browser.screenshot(tmp_path / "tree.png", "#figure-tree")
         assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG") and (
             tmp_path / "tree.png"
         ).stat().st_size > 5000
@@ -428,9 +436,9 @@ def test_crossplay_is_a_matrix_of_its_own_and_no_suite(run: Path, tmp_path: Path
     with Ledger.open(tmp_path / "crossed") as ledger:
         row = {"world": 0, "subject": "S0", "kind": "code_o", "tier": 0, "sample": 0}
         ledger.add("evals", [{**row, "step": step, "suite": f"crossplay/{posed}", "item": str(item), "correct": item % 2} for step in (4, 8) for posed in (4, 8) for item in range(10)])  # fmt: skip
-    (side,) = gather_runs([tmp_path / "crossed"])
-    assert [suite["suite"] for suite in side["suites"]] == ["heldout-quick"]
-    assert side["crossplay"] == {
+    (view,) = gather_runs([tmp_path / "crossed"])
+    assert [suite["suite"] for suite in view["suites"]] == ["heldout-quick"]
+    assert view["crossplay"] == {
         "students": [4, 8],
         "problems": [4, 8],
         "cells": [[4, 4, 10, 5], [4, 8, 10, 5], [8, 4, 10, 5], [8, 8, 10, 5]],
@@ -449,8 +457,8 @@ def test_teachers_that_were_asked_later_do_not_count_as_students(run: Path, tmp_
             "sample": 0,
         }
         ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": subject == "T0"} for subject in ("T0", "S0", "base") for item in range(10)])  # fmt: skip
-    (side,) = gather_runs([tmp_path / "asked"])
-    own = next(suite for suite in side["suites"] if suite["suite"].startswith("eval/own"))
+    (view,) = gather_runs([tmp_path / "asked"])
+    own = next(suite for suite in view["suites"] if suite["suite"].startswith("eval/own"))
     assert [one["subject"] for one in own["subjects"]] == ["S0"] and own["students"]["score"][
         0
     ] == 0
@@ -462,18 +470,18 @@ def test_runs_without_teachers_and_self_play_have_reports(
     run: Path, tmp_path: Path, other: Callable[[Path, Path], Path]
 ) -> None:
     folder = other(run, tmp_path / "other")
-    (side,) = gather_runs([folder])
-    assert side["matrix"]["cells"] and side["ratings"] and side["story"]
+    (view,) = gather_runs([folder])
+    assert view["matrix"]["cells"] and view["ratings"] and view["findings"]
     if other is without_teachers:
-        assert not [sentence for sentence in side["story"] if "eachers" in sentence["text"]]
+        assert not [finding for finding in view["findings"] if "eachers" in finding["text"]]
     if find_chromium() is not None:
-        (tmp_path / "report.html").write_text(report_page([folder]))
-        with tab() as browser:
+        report(folder, tmp_path / "report.html")
+        with open_tab() as browser:
             browser.open((tmp_path / "report.html").as_uri())
             browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
             assert browser.problems == []
 
 
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
-    text = page({"sides": [], "title": "</title><script>1</script>"})
+    text = report_page({"views": [], "title": "</title><script>1</script>"})
     assert text.count("<script") == 2 and "</title><script>" not in text

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from redqueen.errors import ConfigError
-from redqueen.report.trackers import TRACKERS, Trackers, open_trackers
+from redqueen.report.trackers import TRACKERS, Trackers, check_trackers, track
 
 
 class Notebook:
@@ -28,7 +28,7 @@ class Notebook:
 
 def test_a_tracker_gets_every_figure_of_every_step() -> None:
     notebook = Notebook()
-    trackers = Trackers({"notebook": notebook}, pytest.fail)
+    trackers = Trackers({"notebook": notebook})
     trackers.step(1, {"solve/pass_rate": 0.5})
     trackers.step(2, {"solve/pass_rate": 0.6}, world="full-0")
     trackers.close()
@@ -38,25 +38,39 @@ def test_a_tracker_gets_every_figure_of_every_step() -> None:
     )
 
 
-def test_a_tracker_that_fails_is_said_once_and_left_out() -> None:
-    said: list[str] = []
+def test_a_tracker_that_fails_is_logged_once_and_dropped(caplog: pytest.LogCaptureFixture) -> None:
     torn, whole = Notebook(torn=True), Notebook()
-    trackers = Trackers({"torn": torn, "whole": whole}, said.append)
+    trackers = Trackers({"torn": torn, "whole": whole})
     for step in range(1, 5):
         trackers.step(step, {"a": 1.0})
     trackers.close()
-    assert len(said) == 1 and "torn failed" in said[0] and "no page left" in said[0]
+    assert caplog.messages == ["the tracker torn failed and is dropped: no page left"]
     assert len(whole.told) == 4 and whole.closed and not torn.closed
 
 
 def test_none_are_opened_unless_asked_for(tmp_path: Path) -> None:
-    open_trackers([], tmp_path, {}, pytest.fail).step(1, {"a": 1.0})
+    track([], tmp_path, {}).step(1, {"a": 1.0})
     assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_tracker_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'tensorboard'"):
-        open_trackers(["tensorbord"], tmp_path, {}, pytest.fail)
+        track(["tensorbord"], tmp_path, {})
+
+
+def make_notebook(folder: Path, name: str, settings: Mapping[str, object]) -> Notebook:
+    (folder / f"{name}.notes").write_text(f"{settings}")
+    return Notebook()
+
+
+def test_a_tracker_of_ones_own_is_given_by_import_path(tmp_path: Path) -> None:
+    name = f"{__name__}:make_notebook"
+    check_trackers([name])
+    with track([name], tmp_path, {"seed": 1}) as trackers:
+        trackers.step(1, {"a": 1.0})
+    assert (tmp_path / f"{tmp_path.name}.notes").read_text() == "{'seed': 1}"
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        check_trackers(["nowhere.at_all:Tracker"])
 
 
 @pytest.mark.parametrize("name", sorted(TRACKERS))
@@ -64,7 +78,7 @@ def test_a_tracker_that_is_not_installed_says_what_to_install(name: str, tmp_pat
     if importlib.util.find_spec(name) is not None:
         pytest.skip(f"{name} is installed")
     with pytest.raises(ConfigError, match=rf"redqueen\[{name}\]"):
-        open_trackers([name], tmp_path, {}, pytest.fail)
+        track([name], tmp_path, {})
 
 
 def test_tensorboard_reads_back_what_was_tracked(tmp_path: Path) -> None:
@@ -72,7 +86,7 @@ def test_tensorboard_reads_back_what_was_tracked(tmp_path: Path) -> None:
         "tensorboard.backend.event_processing.event_accumulator",
         reason="the extra `tensorboard` is not installed",
     )
-    trackers = open_trackers(["tensorboard"], tmp_path, {}, pytest.fail)
+    trackers = track(["tensorboard"], tmp_path, {})
     for step in (1, 2):
         trackers.step(step, {"solve/pass_rate": step / 4})
     trackers.close()

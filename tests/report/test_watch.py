@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from redqueen.ledger.store import Ledger, digest
-from redqueen.report.chromium import find_chromium, tab
+from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.watch import WatchServer, is_local
 from tests.report.synthetic import Synthetic
 
@@ -54,14 +54,14 @@ def ask(server: WatchServer, path: str, **headers: str) -> tuple[HTTPResponse, b
 def test_news_are_sent_once(server: WatchServer, run: Path) -> None:
     answer, body = ask(server, "/data.json")
     data = json.loads(body)
-    assert answer.status == 200 and data["sides"][0]["steps_done"] == 3
+    assert answer.status == 200 and data["views"][0]["steps_done"] == 3
     server.figures._rest_until = 0.0
     assert ask(server, f"/data.json?seen={data['stamp'].replace(' ', '%20')}")[0].status == 204
     with Ledger.open(run) as ledger:
         ledger.write(4, {})
     server.figures._rest_until = 0.0
     answer, body = ask(server, f"/data.json?seen={data['stamp'].replace(' ', '%20')}")
-    assert answer.status == 200 and json.loads(body)["sides"][0]["steps_done"] == 4
+    assert answer.status == 200 and json.loads(body)["views"][0]["steps_done"] == 4
 
 
 def test_watching_changes_nothing(server: WatchServer, run: Path) -> None:
@@ -77,7 +77,7 @@ def test_figures_that_took_long_are_not_gathered_again_at_once(
     server.figures._rest_until = float("inf")
     with Ledger.open(run) as ledger:
         ledger.write(4, {})
-    assert server.figures.newest()["sides"][0]["steps_done"] == 3
+    assert server.figures.newest()["views"][0]["steps_done"] == 3
 
 
 def test_a_name_that_is_not_of_this_machine_is_refused(server: WatchServer) -> None:
@@ -109,15 +109,15 @@ def test_only_loopback_needs_no_token() -> None:
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium in the path")
 def test_a_browser_sees_steps_come_without_a_complaint(server: WatchServer, run: Path) -> None:
-    with tab() as browser:
-        browser.size(1400, 900)
+    with open_tab() as browser:
+        browser.resize(1400, 900)
         browser.open(server.address)
         browser.wait_for("document.querySelector('.tile b').textContent === '3'")
-        browser.ask("document.querySelectorAll('nav a').forEach(one => one.click())")
-        browser.ask("document.querySelectorAll('summary, .row').forEach(one => one.click())")
+        browser.evaluate("document.querySelectorAll('nav a').forEach(one => one.click())")
+        browser.evaluate("document.querySelectorAll('summary, .row').forEach(one => one.click())")
         with Ledger.open(run) as ledger:
             ledger.write(4, {"metrics": [{"world": 0, "name": "solve/pass_rate", "value": 0.25}]})
         server.figures._rest_until = 0.0
         browser.wait_for("document.querySelector('.tile b').textContent === '4'")
-        assert browser.ask("document.querySelector('#live').textContent").startswith("live")
+        assert browser.evaluate("document.querySelector('#live').textContent").startswith("live")
         assert browser.problems == []

@@ -1,6 +1,5 @@
 """`redqueen compare`: arms or runs side by side, on the terminal as Markdown, and as files."""
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Annotated
@@ -9,15 +8,9 @@ import typer
 from rich.console import Console
 
 from redqueen.cli.options import Json
-from redqueen.cli.report import check, write
-from redqueen.errors import ConfigError
-from redqueen.ledger.store import reader
-from redqueen.report.arms import replicas
-from redqueen.report.compare import MATCHES, as_markdown
-from redqueen.report.compare import compare as compare_arms
-from redqueen.report.escape import plain
-from redqueen.report.page import COMPARISON, page
-from redqueen.report.run_view import Side, sides
+from redqueen.report.compare import MATCHES, compare_runs, to_markdown
+from redqueen.report.escape import escape_controls
+from redqueen.report.page import comparison_page, write_text
 
 
 def compare(
@@ -25,8 +18,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Folders of runs; NAME=FOLDER says which arm it is. "
-            "Runs that differ in their seed alone are one arm.",
+            help="Folders of runs; NAME=FOLDER names the arm. "
+            "Runs that differ only in their seed are one arm.",
         ),
     ],
     out: Annotated[
@@ -34,34 +27,16 @@ def compare(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Set arms or runs side by side: means and intervals over seeds, paired tests, what each spent,
-    and both ways to match that.
+    """Compare arms or runs: means and intervals over seeds, paired tests, and compute, also matched
+    per adapter and in total.
     """
-    wanted = [_split(one) for one in runs]
-    check([folder for _, folder in wanted])
-    with contextlib.ExitStack() as stack:
-        labelled: list[tuple[str | None, Side]] = []
-        for label, folder in wanted:
-            connection = stack.enter_context(contextlib.closing(reader(folder)))
-            connection.execute("BEGIN")
-            labelled += [(label, side) for side in sides(connection, folder)]
-        if len(labelled) < 2:
-            raise ConfigError("a comparison needs two runs or more, or a run with several worlds")
-        for _, side in labelled:
-            if side.last < 1:
-                raise ConfigError(f"{side.folder} has no step yet: there is nothing to compare")
-        found = compare_arms(replicas(labelled))
-    console = Console(highlight=False)
-    console.print(
-        plain(json.dumps(found) if as_json else as_markdown(found)), soft_wrap=True, markup=False
-    )
+    comparison = compare_runs([_split(run) for run in runs])
+    text = json.dumps(comparison) if as_json else to_markdown(comparison)
+    Console(highlight=False).print(escape_controls(text), soft_wrap=True, markup=False)
     if out is not None:
-        write(out / "compare.md", as_markdown(found))
-        write(out / "compare.json", json.dumps(found, indent=1) + "\n")
-        write(
-            out / "compare.html",
-            page({**found, "title": "comparison", "matches": MATCHES}, scripts=COMPARISON),
-        )
+        write_text(out / "compare.md", to_markdown(comparison))
+        write_text(out / "compare.json", json.dumps(comparison, indent=1) + "\n")
+        write_text(out / "compare.html", comparison_page({**comparison, "matches": MATCHES}))
 
 
 def _split(named: str) -> tuple[str | None, Path]:

@@ -5,7 +5,7 @@ import json
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 from typing import Annotated
@@ -22,7 +22,7 @@ from redqueen.config.study import load_study
 from redqueen.config.toml import RECIPES, find_recipe, load_config
 from redqueen.core.build import Arm
 from redqueen.core.run import Run, StepResult
-from redqueen.report.trackers import Trackers, check_trackers, open_trackers
+from redqueen.report.trackers import Trackers, check_trackers, track
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
 """Exit codes: nothing was left to learn before all steps were played; ended within a step."""
@@ -99,8 +99,8 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
 
 def _play(run: Run) -> None:
     started, folder = time.monotonic(), run.folder
-    trackers = open_trackers(run.config.trackers, folder, run.config.model_dump(mode="json"), note)
-    with _stop_requests() as stop_requested, closing(trackers), StepProgress(run) as progress:
+    trackers = track(run.config.trackers, folder, run.config.model_dump(mode="json"))
+    with _stop_requests() as stop_requested, trackers, StepProgress(run) as progress:
         try:
             measure_if_due(run)
             for step in run:

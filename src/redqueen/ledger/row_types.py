@@ -149,7 +149,7 @@ class TimingRow(TypedDict):
 
 
 class LineageRow(TypedDict):
-    """A member from birth to death or today, with its rating at birth (`first_mu`) and its last one."""
+    """A member from birth to death or today, with its rating at birth and its last one."""
 
     world: int
     member: str

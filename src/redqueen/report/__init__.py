@@ -1,2 +1,1 @@
-"""What a run was like, for people: the report, the live page, comparisons, exports. Everything is
-made from the ledger alone."""
+"""What a run looks like from outside: the report page, comparisons, exports and trackers."""

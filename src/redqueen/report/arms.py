@@ -1,5 +1,5 @@
-"""Runs and worlds as arms of a comparison: those with equal settings are one arm, and its seeds are
-what is replicated."""
+"""Groups runs and worlds into the arms of a comparison: equal settings are one arm, and its seeds
+are the replicates."""
 
 import json
 from collections.abc import Sequence
@@ -7,146 +7,152 @@ from dataclasses import dataclass
 from typing import Any
 
 from redqueen.errors import ConfigError
-from redqueen.report.compute import Spent, spent
-from redqueen.report.run_view import Side
+from redqueen.report.compute import Spent, measure_spent
+from redqueen.report.run_view import RunView
 from redqueen.report.scores import (
     CROSSPLAY,
     accuracy,
     base_answers,
     mean_answers,
-    paired,
+    paired_gain,
     student_answers,
 )
 
-_ASIDE = (
+_NOT_AN_ARM = (
     "seed",
     "steps",
     "device",
     "dtype",
+    "trackers",
     "ledger",
     "evaluate",
     "sandbox",
     "engine.max_num_seqs",
-    "engine.max_tokens_per_microbatch",
+    "engine.decode_steps_per_sync",
     "engine.max_prefill_tokens",
+    "engine.max_tokens_per_microbatch",
+    "engine.share_prompts",
+    "engine.gradient_checkpointing",
 )
-"""Settings that do not make another arm."""
-_MOST_TOLD, _LONGEST_NAME = 2, 60
-"""An arm is named by the settings in which it differs, where these are few; else by the folder of
-its first run."""
+"""Settings and sections that do not change what is learned."""
+_MAX_NAMED, _MAX_NAME = 2, 60
+"""An arm is named by the settings in which it differs, if they are few and short; else by the
+folder of its first run."""
 METRICS = {
-    "solve/pass_rate": "solve rate", "verify/valid_frac": "valid proposals", "complexity/ast_depth": "depth of programs",
-    "complexity/cyclomatic": "branches", "complexity/loc": "lines", "complexity/variables": "variables",
+    "solve/pass_rate": "solve rate",
+    "verify/valid_frac": "valid proposals",
+    "complexity/ast_depth": "AST depth",
+    "complexity/cyclomatic": "cyclomatic complexity",
+    "complexity/loc": "lines of code",
+    "complexity/variables": "variables",
     "complexity/steps_executed": "lines executed",
-    "coverage/cells": "different structures", "coverage/behaviours": "different behaviours",
-    "propose/nll": "mean NLL per token, teachers", "solve/nll": "mean NLL per token, students",
-}  # fmt: skip
+    "coverage/cells": "coverage cells",
+    "coverage/behaviours": "different behaviours",
+    "propose/nll": "mean NLL per token, teachers",
+    "solve/nll": "mean NLL per token, students",
+}
 _TAIL = 0.1
-"""A metric at a step is its mean over this share of the steps before it, for one step is noisy."""
+"""A metric at a step is the mean over this share of the steps before: single steps are noisy."""
 
 
 @dataclass(frozen=True, slots=True)
-class Replica:
+class Replicate:
     """One seed of one arm."""
 
     arm: str
     seed: int
-    side: Side
+    view: RunView
     spent: Spent
 
 
-def replicas(labelled: Sequence[tuple[str | None, Side]]) -> list[Replica]:
-    """Sides with their arms: as labelled, as a study named them, or by the settings in which they
-    differ."""
-    names = _names([side for label, side in labelled if label is None and side.arm == "run"])
-    found = [
-        Replica(
-            label or (side.arm if side.arm != "run" else names[id(side)]),
-            side.seed,
-            side,
-            spent(side),
-        )
-        for label, side in labelled
-    ]
-    seen: dict[tuple[str, int], Side] = {}
-    for one in found:
-        if (one.arm, one.seed) in seen:
+def group_replicates(labelled: Sequence[tuple[str | None, RunView]]) -> list[Replicate]:
+    """Name the arm of each view: its label, its arm in a study, or the settings that differ."""
+    names = _arm_names([view for label, view in labelled if label is None and view.arm == "run"])
+    replicates = []
+    seen: dict[tuple[str, int], RunView] = {}
+    for label, view in labelled:
+        arm = label or (view.arm if view.arm != "run" else names[id(view)])
+        if twin := seen.get((arm, view.seed)):
             raise ConfigError(
-                f"{seen[one.arm, one.seed].folder} and {one.side.folder} are both seed {one.seed} of the arm '{one.arm}': a seed counts once. "
-                "If they differ in something else, name them: NAME=FOLDER"
+                f"{twin.folder} and {view.folder} are both seed {view.seed} of the arm '{arm}', "
+                "and a seed counts once. If they differ otherwise, name them: NAME=FOLDER"
             )
-        seen[one.arm, one.seed] = one.side
-    return found
+        seen[arm, view.seed] = view
+        replicates.append(Replicate(arm, view.seed, view, measure_spent(view)))
+    return replicates
 
 
-def _names(found: Sequence[Side]) -> dict[int, str]:
-    settings = {id(side): _flat(side.config) for side in found}
-    every = sorted({name for one in settings.values() for name in one})
-    differing = [name for name in every if len({one.get(name) for one in settings.values()}) > 1]
+def _arm_names(views: Sequence[RunView]) -> dict[int, str]:
+    settings = {id(view): _flatten(view.settings) for view in views}
+    every = sorted({name for values in settings.values() for name in values})
+    differing = [
+        name for name in every if len({values.get(name) for values in settings.values()}) > 1
+    ]
     names: dict[int, str] = {}
     groups: dict[str, str] = {}
-    for side in found:
-        told = ", ".join(f"{name}={settings[id(side)].get(name, 'none')}" for name in differing)
-        short = (
-            told
-            if len(differing) <= _MOST_TOLD and len(told) <= _LONGEST_NAME
-            else side.folder.resolve().name
-        )
-        names[id(side)] = groups.setdefault(told, short or "run")
+    for view in views:
+        own = settings[id(view)]
+        difference = ", ".join(f"{name}={own.get(name, 'none')}" for name in differing)
+        is_short = len(differing) <= _MAX_NAMED and len(difference) <= _MAX_NAME
+        name = difference if is_short else view.folder.resolve().name
+        names[id(view)] = groups.setdefault(difference, name or "run")
     return names
 
 
-def _flat(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name, value in config.items():
+def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for name, value in settings.items():
         path = f"{prefix}{name}"
-        if path in _ASIDE:
+        if path in _NOT_AN_ARM:
             continue
         if isinstance(value, dict):
-            found |= _flat(value, f"{path}.")
+            flat |= _flatten(value, f"{path}.")
         else:
-            found[path] = json.dumps(value)
-    return found
+            flat[path] = json.dumps(value)
+    return flat
 
 
-def outcomes(one: Replica, step: int) -> dict[str, float]:
-    """What a replica had reached at a step, by name."""
-    found = _scores(one.side, step)
+def outcomes_at(replicate: Replicate, step: int) -> dict[str, float]:
+    """What a replicate had reached at a step, by name."""
+    outcomes = _scores_at(replicate.view, step)
     tail = max(1, int(_TAIL * step))
-    for name, shown in METRICS.items():
+    query = """SELECT avg(value) FROM metrics
+        WHERE world = :world AND name = :name AND step BETWEEN :since AND :step"""
+    for name, label in METRICS.items():
         since = step if name.startswith("coverage/") else step - tail + 1
-        query = "SELECT avg(value) FROM metrics WHERE world = :world AND name = :name AND step BETWEEN :since AND :step"
-        (value,) = one.side.row(query, name=name, since=since, step=step)
+        (value,) = replicate.view.row(query, name=name, since=since, step=step)
         if value is not None:
-            found[shown] = value
-    return found
+            outcomes[label] = value
+    return outcomes
 
 
-def _scores(side: Side, step: int) -> dict[str, float]:
-    """The newest measurement up to a step."""
-    found: dict[str, float] = {}
+def _scores_at(view: RunView, step: int) -> dict[str, float]:
+    """The newest measurement up to a step, by suite."""
     query = """SELECT suite, max(step) AS step FROM evals
-        WHERE world = :world AND step <= :step AND subject <> 'base' AND suite NOT LIKE :own GROUP BY suite"""
-    for row in side.rows(query, step=step, own=f"{CROSSPLAY}%"):
-        suite = row["suite"]
-        students = list(student_answers(side, suite, row["step"]).values())
-        if not students:  # teachers alone were asked
+        WHERE world = :world AND step <= :step AND subject <> 'base' AND suite NOT LIKE :own
+        GROUP BY suite"""
+    scores: dict[str, float] = {}
+    for suite, measured in view.rows(query, step=step, own=f"{CROSSPLAY}%"):
+        students = list(student_answers(view, suite, measured).values())
+        if not students:  # only teachers were measured
             continue
-        found[f"{suite}: mean student"] = accuracy(mean_answers(students)).mean
-        found[f"{suite}: weakest student"] = min(accuracy(answers).mean for answers in students)
-        gained = paired(mean_answers(students), base_answers(side, suite))
-        if gained is not None:
-            found[f"{suite}: gain over the base"] = gained.mean
-    return found
+        scores[f"{suite}: mean student"] = accuracy(mean_answers(students)).mean
+        scores[f"{suite}: weakest student"] = min(accuracy(answers).mean for answers in students)
+        gain = paired_gain(mean_answers(students), base_answers(view, suite))
+        if gain is not None:
+            scores[f"{suite}: gain over the base"] = gain.mean
+    return scores
 
 
-def compute(one: Replica, step: int) -> dict[str, float]:
-    found = {
+def compute_at(replicate: Replicate, step: int) -> dict[str, float]:
+    """What a replicate had spent at a step, by name."""
+    spent = replicate.spent
+    costs = {
         "steps": float(step),
-        "tokens written": one.spent.written[step],
-        "tokens learned from": one.spent.learned[step],
-        "tokens for each adapter": one.spent.tokens(step) / one.spent.members,
-        "seconds": one.spent.seconds[step],
+        "tokens sampled": spent.sampled[step],
+        "tokens trained on": spent.trained[step],
+        "tokens per adapter": spent.tokens(step) / spent.members,
+        "seconds": spent.seconds[step],
     }
-    operations = one.spent.operations(step)
-    return found if operations is None else {**found, "operations (FLOPs, estimated)": operations}
+    flops = spent.flops(step)
+    return costs if flops is None else {**costs, "FLOPs (estimated)": flops}

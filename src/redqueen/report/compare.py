@@ -1,198 +1,191 @@
-"""Arms side by side, seeds as the unit of replication: as they are, matched per adapter, and
-matched in total."""
+"""Compares arms over seeds: as they are, matched by tokens per adapter, and by tokens in total."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
-from redqueen.report.arms import Replica, compute, outcomes
+from redqueen.errors import ConfigError
+from redqueen.ledger.run_reader import RunReader
+from redqueen.report.arms import Replicate, compute_at, group_replicates, outcomes_at
 from redqueen.report.permutation import bootstrap, mean, permutation_p, sign_flip_p
+from redqueen.report.run_view import RunView, open_views
 
+Interval = tuple[float, float]
+
+AS_IS, PER_ADAPTER, IN_TOTAL = "as they are", "matched per adapter", "matched in total"
 MATCHES = {
-    "as they are": "Every run at its last step, whatever it spent.",
-    "matched per adapter": "Every run at the step where each of its adapters has had as many tokens as in the shortest run. "
-    "A population then spends as many times more as it has members.",
-    "matched in total": "Every run at the step where it has spent as many tokens in all as the cheapest run.",
+    AS_IS: "Every run at its last step, whatever it spent.",
+    PER_ADAPTER: "Every run at the step where each of its adapters has had as many tokens as in "
+    "the shortest run. A population then spends as many times more as it has members.",
+    IN_TOTAL: "Every run at the step where it has spent as many tokens as the cheapest run.",
 }
+METHOD = (
+    "Means over seeds with 95 % bootstrap intervals. Differences are to {first}: paired by seed if "
+    "both arms share two seeds or more (sign-flip test), else unpaired (permutation test, marked "
+    "†). A single seed has no interval."
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One outcome of one arm: its seeds, their mean and its interval, and how far it is from the
-    first arm."""
+    """One outcome of one arm: the values of its seeds, their mean, and the difference to the first
+    arm."""
 
     arm: str
     seeds: list[int]
     values: list[float]
     mean: float
-    interval: tuple[float, float] | None
+    interval: Interval | None
     difference: float | None = None
-    difference_interval: tuple[float, float] | None = None
+    difference_interval: Interval | None = None
     p: float | None = None
     pairs: int = 0
-    """Seeds that both arms have; where there are fewer than two the test is without pairs."""
+    """Seeds in common with the first arm; with fewer than two the test is unpaired."""
 
 
-def compare(found: Sequence[Replica]) -> dict[str, Any]:
-    arms = list(dict.fromkeys(one.arm for one in found))
-    tables = {name: _table(found, arms, _steps(found, name)) for name in MATCHES}
+def compare_runs(runs: Sequence[tuple[str | None, RunReader | str | Path]]) -> dict[str, Any]:
+    """Compare runs, each with the name of its arm or None to name it by what differs."""
+    with ExitStack() as stack:
+        labelled: list[tuple[str | None, RunView]] = []
+        for label, run in runs:
+            labelled += [(label, view) for view in stack.enter_context(open_views([run]))]
+        if len(labelled) < 2:
+            raise ConfigError("a comparison needs at least two runs, or a run with several worlds")
+        for _, view in labelled:
+            if view.last < 1:
+                raise ConfigError(f"{view.folder} has no steps yet: there is nothing to compare")
+        return compare_replicates(group_replicates(labelled))
+
+
+def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
+    by_arm: dict[str, list[Replicate]] = {}
+    for replicate in replicates:
+        by_arm.setdefault(replicate.arm, []).append(replicate)
+    arms = list(by_arm)
     return {
         "arms": [
             {
                 "arm": arm,
-                "seeds": [one.seed for one in found if one.arm == arm],
-                "members": _members(found, arm),
+                "seeds": [replicate.seed for replicate in own],
+                "members": own[0].spent.members,
             }
-            for arm in arms
+            for arm, own in by_arm.items()
         ],
         "runs": [
             {
-                "arm": one.arm,
-                "seed": one.seed,
-                "folder": one.side.folder.resolve().name,
-                "steps": one.side.last,
+                "arm": replicate.arm,
+                "seed": replicate.seed,
+                "folder": replicate.view.folder.resolve().name,
+                "steps": replicate.view.last,
             }
-            for one in found
+            for replicate in replicates
         ],
-        "tables": tables,
+        "tables": {
+            match: {
+                "outcomes": _rows(replicates, arms, steps, outcomes_at),
+                "compute": _rows(replicates, arms, steps, compute_at),
+            }
+            for match in MATCHES
+            for steps in [_matched_steps(replicates, match)]
+        },
+        "method": METHOD.format(first=arms[0]),
     }
 
 
-def _members(found: Sequence[Replica], arm: str) -> int:
-    return next(one.spent.members for one in found if one.arm == arm)
-
-
-def _steps(found: Sequence[Replica], match: str) -> list[int]:
-    """The step at which each replica is looked at."""
-    if match == "as they are":
-        return [one.side.last for one in found]
-    each = match == "matched per adapter"
+def _matched_steps(replicates: Sequence[Replicate], match: str) -> list[int]:
+    """The step at which each replicate is compared."""
+    if match == AS_IS:
+        return [replicate.view.last for replicate in replicates]
+    per_adapter = match == PER_ADAPTER
     budget = min(
-        one.spent.tokens(one.side.last) / (one.spent.members if each else 1) for one in found
+        one.spent.tokens(one.view.last) / (one.spent.members if per_adapter else 1)
+        for one in replicates
     )
-    return [one.spent.step_within(budget, each) for one in found]
-
-
-def _table(found: Sequence[Replica], arms: Sequence[str], steps: Sequence[int]) -> dict[str, Any]:
-    return {
-        "outcomes": _rows(found, arms, steps, outcomes),
-        "compute": _rows(found, arms, steps, compute),
-    }
+    return [replicate.spent.step_within(budget, per_adapter) for replicate in replicates]
 
 
 def _rows(
-    found: Sequence[Replica],
+    replicates: Sequence[Replicate],
     arms: Sequence[str],
     steps: Sequence[int],
-    look: Callable[[Replica, int], dict[str, float]],
+    measure: Callable[[Replicate, int], dict[str, float]],
 ) -> list[dict[str, Any]]:
-    values = [look(one, step) for one, step in zip(found, steps, strict=True)]
-    names = list(dict.fromkeys(name for one in values for name in one))
+    values = [measure(one, step) for one, step in zip(replicates, steps, strict=True)]
     rows = []
-    for name in names:
-        by_arm = {
-            arm: {
-                one.seed: got[name]
-                for one, got in zip(found, values, strict=True)
-                if one.arm == arm and name in got
-            }
-            for arm in arms
-        }
-        rows.append(
-            {
-                "name": name,
-                "arms": [
-                    asdict(_cell(arm, by_arm[arm], by_arm[arms[0]] if arm != arms[0] else None))
-                    for arm in arms
-                    if by_arm[arm]
-                ],
-            }
-        )
+    for name in dict.fromkeys(name for measured in values for name in measured):
+        by_arm: dict[str, dict[int, float]] = {arm: {} for arm in arms}
+        for replicate, measured in zip(replicates, values, strict=True):
+            if name in measured:
+                by_arm[replicate.arm][replicate.seed] = measured[name]
+        first = by_arm[arms[0]]
+        cells = [
+            _cell(arm, own, first if arm != arms[0] else None) for arm, own in by_arm.items() if own
+        ]
+        rows.append({"name": name, "arms": [asdict(cell) for cell in cells]})
     return rows
 
 
-def _cell(arm: str, mine: dict[int, float], first: dict[int, float] | None) -> Cell:
-    values = list(mine.values())
-    cell = Cell(arm, list(mine), values, mean(values), bootstrap(values))
+def _cell(arm: str, own: dict[int, float], first: dict[int, float] | None) -> Cell:
+    values = list(own.values())
+    cell = Cell(arm, list(own), values, mean(values), bootstrap(values))
     if not first:
         return cell
-    common = sorted(mine.keys() & first.keys())
+    common = sorted(own.keys() & first.keys())
     if len(common) > 1:
-        apart = [mine[seed] - first[seed] for seed in common]
-        return _with(cell, mean(apart), bootstrap(apart), sign_flip_p(apart), len(common))
-    return _with(
-        cell,
-        mean(values) - mean(list(first.values())),
-        None,
-        permutation_p(values, list(first.values())),
-        0,
-    )
+        gaps = [own[seed] - first[seed] for seed in common]
+        return replace(
+            cell,
+            difference=mean(gaps),
+            difference_interval=bootstrap(gaps),
+            p=sign_flip_p(gaps),
+            pairs=len(common),
+        )
+    others = list(first.values())
+    return replace(cell, difference=mean(values) - mean(others), p=permutation_p(values, others))
 
 
-def _with(
-    cell: Cell, difference: float, interval: tuple[float, float] | None, p: float | None, pairs: int
-) -> Cell:
-    return Cell(
-        cell.arm, cell.seeds, cell.values, cell.mean, cell.interval, difference, interval, p, pairs
-    )
-
-
-def as_markdown(found: dict[str, Any]) -> str:
-    """The tables in words: means with 95 % bootstrap intervals over seeds, and differences to the
-    first arm."""
-    arms = [one["arm"] for one in found["arms"]]
+def to_markdown(comparison: dict[str, Any]) -> str:
+    """The tables as Markdown: means with intervals, and differences to the first arm."""
+    arms = [one["arm"] for one in comparison["arms"]]
     parts = ["# Comparison", "", "| arm | seeds | adapters |", "|---|---|---|"]
     parts += [
-        f"| {_safe(one['arm'])} | {', '.join(map(str, one['seeds']))} | {one['members']} |"
-        for one in found["arms"]
+        f"| {_escape(one['arm'])} | {', '.join(map(str, one['seeds']))} | {one['members']} |"
+        for one in comparison["arms"]
     ]
-    parts += [
-        "",
-        f"Means over seeds with 95 % bootstrap intervals. Differences are to `{_safe(arms[0])}`: paired by seed where both arms have two seeds ",
-    ]
-    parts[-1] += (
-        "or more in common (sign-flip test), else apart (permutation test, marked †). One seed has no interval."
-    )
-    for name, table in found["tables"].items():
+    parts += ["", _escape(comparison["method"])]
+    columns = ["", *map(_escape, arms), *(f"{_escape(arm)}: difference" for arm in arms[1:])]
+    for name, table in comparison["tables"].items():
         parts += ["", f"## {name[0].upper()}{name[1:]}", "", MATCHES[name], ""]
-        parts += [
-            "| | "
-            + " | ".join(map(_safe, arms))
-            + " | "
-            + " | ".join(f"{_safe(arm)}: difference" for arm in arms[1:])
-            + (" |" if arms[1:] else "")
-        ]
-        parts += ["|---|" + "---|" * (2 * len(arms) - 1)]
-        parts += [_line(row, arms) for row in [*table["outcomes"], *table["compute"]]]
+        parts += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
+        parts += [_markdown_row(row, arms) for row in [*table["outcomes"], *table["compute"]]]
     return "\n".join(parts) + "\n"
 
 
-def _safe(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def _line(row: dict[str, Any], arms: Sequence[str]) -> str:
+def _markdown_row(row: dict[str, Any], arms: Sequence[str]) -> str:
     cells = {one["arm"]: one for one in row["arms"]}
-    shown = [
+    texts = [
         _estimate(cells[arm]["mean"], cells[arm]["interval"]) if arm in cells else "–"
         for arm in arms
     ]
     for arm in arms[1:]:
-        one = cells.get(arm)
-        if one is None or one["difference"] is None:
-            shown.append("–")
+        cell = cells.get(arm)
+        if cell is None or cell["difference"] is None:
+            texts.append("–")
             continue
-        p = "" if one["p"] is None else f", p {one['p']:.2g}"
-        shown.append(
-            _estimate(one["difference"], one["difference_interval"], sign="+")
-            + p
-            + ("" if one["pairs"] else " †")
-        )
-    return f"| {_safe(row['name'])} | " + " | ".join(shown) + " |"
+        p = "" if cell["p"] is None else f", p {cell['p']:.2g}"
+        gap = _estimate(cell["difference"], cell["difference_interval"], sign="+")
+        texts.append(f"{gap}{p}{'' if cell['pairs'] else ' †'}")
+    return f"| {_escape(row['name'])} | " + " | ".join(texts) + " |"
 
 
-def _estimate(value: float, interval: tuple[float, float] | None, sign: str = "") -> str:
-    said = f"{value:{sign}.4g}"
-    return (
-        said if interval is None else f"{said} [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]"
-    )
+def _estimate(value: float, interval: Interval | None, sign: str = "") -> str:
+    text = f"{value:{sign}.4g}"
+    if interval is None:
+        return text
+    return f"{text} [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]"

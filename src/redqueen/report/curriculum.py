@@ -1,222 +1,213 @@
-"""What teachers asked: how hard it was, what was rejected, how much of it was new, and whether it
-comes from a few templates."""
+"""What teachers proposed: how hard it was, what was rejected, how much of it was new, and whether
+it comes from a few templates."""
 
 import keyword
 import re
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.report.run_view import Side, Windows, rounded
+from redqueen.report.run_view import Line, RunView, Windows, round_digits, slot_name
 
-DIFFICULTIES = ("unsolved", "hard", "middling", "easy", "trivial")
-"""No attempt right, up to a third, up to two thirds, more, all."""
+DIFFICULTIES = ("zero-pass", "hard", "medium", "easy", "all-pass")
+"""By solve rate: none, up to a third, up to two thirds, more, all attempts correct."""
 TEMPLATE_WINDOWS = 24
-MOST_PROGRAMS = 20_000
-"""Programs that are looked at for templates; of more, every so many-th."""
-_LONGEST = 4000
-_WORD = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\d[\w.]*|[A-Za-z_]\w*|\s+""")
+MAX_PROGRAMS = 20_000
+"""Programs that are compared for templates; of more, an even sample."""
+_MAX_PROGRAM_CHARS = 4000
+_TOKEN = re.compile(r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*"|\d[\w.]*|[A-Za-z_]\w*|\s+""")
+_OUTCOME = """CASE
+    WHEN p.rejection IS NOT NULL THEN p.rejection
+    WHEN p.solve_rate IS NULL THEN 'unattempted'
+    WHEN p.solve_rate <= 0 THEN 'zero-pass'
+    WHEN p.solve_rate >= 1 THEN 'all-pass'
+    WHEN p.solve_rate <= 1.0 / 3 THEN 'hard'
+    WHEN p.solve_rate <= 2.0 / 3 THEN 'medium'
+    ELSE 'easy' END"""
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
-    """Proposals that are alike in all that is counted."""
+class ProposalCount:
+    """Proposals of one window that agree in teacher, student, kind and outcome."""
 
     window: int
     teacher: str
     student: str
     kind: str
     outcome: str
-    """A difficulty, `unattempted`, or why it was rejected."""
+    """A difficulty, `unattempted`, or the reason of the rejection."""
     valid: bool
     count: int
     solved: float
-    """The sum of solve rates."""
-    reward: float
-    cut: int
-    """Those that ended because they were too long."""
+    """Sum of their solve rates."""
+    truncated: int
+    """Those that reached the token limit."""
 
 
-def tallies(side: Side) -> list[Tally]:
+def count_proposals(view: RunView) -> list[ProposalCount]:
     """All proposals, counted in one pass over the table: it may be large."""
-    outcome = """CASE WHEN p.rejection IS NOT NULL THEN p.rejection WHEN p.solve_rate IS NULL THEN 'unattempted'
-        WHEN p.solve_rate <= 0 THEN 'unsolved' WHEN p.solve_rate >= 1 THEN 'trivial'
-        WHEN p.solve_rate <= 1.0 / 3 THEN 'hard' WHEN p.solve_rate <= 2.0 / 3 THEN 'middling' ELSE 'easy' END"""
-    query = f"""SELECT ((p.step - 1) / {side.windows.size}) AS w, p.teacher, m.student, p.kind, {outcome} AS outcome, p.problem IS NOT NULL AS valid,
-            count(*) AS n, coalesce(sum(p.solve_rate), 0.0) AS solved, sum(p.reward) AS reward, sum(p.finish_reason = 'length') AS cut
-        FROM proposals p JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
+    query = f"""SELECT ((p.step - 1) / {view.windows.size}) AS w, p.teacher, m.student, p.kind,
+            {_OUTCOME} AS outcome, p.problem IS NOT NULL AS valid, count(*) AS n,
+            coalesce(sum(p.solve_rate), 0.0) AS solved, sum(p.finish_reason = 'length')
+        FROM proposals p
+        JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
         WHERE p.world = :world GROUP BY w, p.teacher, m.student, p.kind, outcome, valid"""
     return [
-        Tally(w, teacher, student, kind, outcome, bool(valid), count, solved, reward, cut)
-        for w, teacher, student, kind, outcome, valid, count, solved, reward, cut in side.rows(
-            query
-        )
+        ProposalCount(window, teacher, student, kind, outcome, bool(valid), count, solved, cut)
+        for window, teacher, student, kind, outcome, valid, count, solved, cut in view.rows(query)
     ]
 
 
-def difficulty(side: Side, found: list[Tally]) -> dict[str, list[float | None]]:
-    """The share of valid problems of each difficulty, window by window."""
-    counts = _by_window(side, [one for one in found if one.outcome in DIFFICULTIES])
-    return _shares(counts, DIFFICULTIES)
+def difficulty(view: RunView, counts: list[ProposalCount]) -> dict[str, Line]:
+    """Share of valid problems of each difficulty, by window."""
+    outcomes = ((one.window, one.outcome, one.count) for one in counts)
+    by_window = _count_by_window(view, (each for each in outcomes if each[1] in DIFFICULTIES))
+    return _shares(by_window, DIFFICULTIES)
 
 
-def rejections(side: Side, found: list[Tally]) -> dict[str, Any]:
-    """The share of proposals rejected for each reason, window by window; in all; and for each
-    teacher's place."""
-    counts = _by_window(side, [one if not one.valid else _accepted(one) for one in found])
+def rejections(view: RunView, counts: list[ProposalCount]) -> dict[str, Any]:
+    """Share of proposals rejected for each reason: by window, in total, and by teacher's slot."""
+
+    def outcome(one: ProposalCount) -> str:
+        return "accepted" if one.valid else one.outcome
+
+    by_window = _count_by_window(view, ((one.window, outcome(one), one.count) for one in counts))
     totals: Counter[str] = Counter()
-    for each in counts:
-        totals.update(each)
+    for window in by_window:
+        totals.update(window)
     reasons = [reason for reason, _ in totals.most_common() if reason != "accepted"]
-    places: dict[str, Counter[str]] = defaultdict(Counter)
-    for one in found:
-        places[side.places.get(one.teacher, one.teacher)][
-            "accepted" if one.valid else one.outcome
-        ] += one.count
+    slots: dict[str, Counter[str]] = defaultdict(Counter)
+    for one in counts:
+        slots[slot_name(one.teacher)][outcome(one)] += one.count
     return {
-        "proposals": sum(totals.values()),
+        "proposals": totals.total(),
         "totals": {reason: totals[reason] for reason in [*reasons, "accepted"]},
-        "lines": _shares(counts, reasons),
-        "places": {place: dict(places[place]) for place in sorted(places)},
+        "lines": _shares(by_window, reasons),
+        "slots": {slot: dict(slots[slot]) for slot in sorted(slots)},
     }
 
 
-def _accepted(one: Tally) -> Tally:
-    return Tally(
-        one.window,
-        one.teacher,
-        one.student,
-        one.kind,
-        "accepted",
-        True,
-        one.count,
-        one.solved,
-        one.reward,
-        one.cut,
-    )
+def _count_by_window(view: RunView, outcomes: Iterable[tuple[int, str, int]]) -> list[Counter[str]]:
+    windows: list[Counter[str]] = [Counter() for _ in range(view.windows.count)]
+    for window, outcome, count in outcomes:
+        windows[window][outcome] += count
+    return windows
 
 
-def _by_window(side: Side, found: list[Tally]) -> list[Counter[str]]:
-    counts: list[Counter[str]] = [Counter() for _ in range(side.windows.count)]
-    for one in found:
-        counts[one.window][one.outcome] += one.count
-    return counts
-
-
-def _shares(counts: list[Counter[str]], names: Any) -> dict[str, list[float | None]]:
+def _shares(windows: list[Counter[str]], names: Iterable[str]) -> dict[str, Line]:
     return {
-        name: [rounded(each[name] / each.total(), 4) if each.total() else None for each in counts]
+        name: [
+            round_digits(window[name] / window.total(), 4) if window.total() else None
+            for window in windows
+        ]
         for name in names
     }
 
 
-def novelty(side: Side) -> dict[str, Any]:
-    """For each window, the share of invented problems whose program, or whose behaviour, had been
-    there before in this world.
+def novelty(view: RunView) -> dict[str, Any]:
+    """Share of invented problems whose structure, behaviour or cell this world had seen before.
 
-    Induction (code_f) takes its programs from the archive, so it is left out.
+    Problems that are derived from archived ones are left out.
     """
     seen: dict[str, set[str]] = {"structure": set(), "behaviour": set(), "cell": set()}
-    again: dict[str, Counter[int]] = {name: Counter() for name in seen}
-    count: Counter[int] = Counter()
-    query = f"""SELECT {side.windows.sql} AS w, structure, behaviour, cell FROM problems
+    repeated: dict[str, Counter[int]] = {name: Counter() for name in seen}
+    problems: Counter[int] = Counter()
+    query = f"""SELECT {view.windows.sql} AS w, structure, behaviour, cell FROM problems
         WHERE world = :world AND NOT derived AND step > 0 ORDER BY step, problem"""
-    for row in side.rows(query):
-        count[row["w"]] += 1
+    for row in view.rows(query):
+        problems[row["w"]] += 1
         for name, known in seen.items():
-            if row[name] in known:
-                again[name][row["w"]] += 1
+            repeated[name][row["w"]] += row[name] in known
             known.add(row[name])
-    shares = {
-        name: [
-            rounded(found[w] / count[w], 4) if count[w] else None for w in range(side.windows.count)
-        ]
-        for name, found in again.items()
-    }
-    total = count.total()
+    total = problems.total()
     return {
         "problems": total,
-        "different": {name: len(known) for name, known in seen.items()},
-        "again": {
-            name: rounded(found.total() / total, 4) if total else None
-            for name, found in again.items()
+        "repeated": {
+            name: round_digits(counts.total() / total, 4) if total else None
+            for name, counts in repeated.items()
         },
-        "lines": shares,
+        "lines": {
+            name: [
+                round_digits(counts[window] / problems[window], 4) if problems[window] else None
+                for window in range(view.windows.count)
+            ]
+            for name, counts in repeated.items()
+        },
     }
 
 
 def template(program: str) -> str:
-    """What is left of a program without its names, numbers, texts and spaces. Nothing is parsed: it
-    may be hostile."""
-    return _WORD.sub(_blank, program[:_LONGEST])
+    """A program without its names, numbers, strings and spaces. Nothing is parsed: it may be
+    hostile."""
+    return _TOKEN.sub(_blank, program[:_MAX_PROGRAM_CHARS])
 
 
 def _blank(match: re.Match[str]) -> str:
-    word = match[0]
-    if word[0].isspace():
-        return "\n" if "\n" in word else ""
-    if word[0] in "'\"":
+    token = match[0]
+    if token[0].isspace():
+        return "\n" if "\n" in token else ""
+    if token[0] in "'\"":
         return "'"
-    if word[0].isdecimal():
+    if token[0].isdecimal():
         return "0"
-    return f"{word} " if keyword.iskeyword(word) else "a"
+    return f"{token} " if keyword.iskeyword(token) else "a"
 
 
-def templates(side: Side) -> dict[str, Any]:
-    """How often two programs have one template: of one teacher, and of two teachers.
+def templates(view: RunView) -> dict[str, Any]:
+    """How likely two programs share a template: of the same teacher, and of two teachers.
 
-    It is the chance for two programs drawn from the same window, which does not depend on how many
-    there are; its inverse can be read as the number of templates in use.
+    It is the probability for two programs sampled from one window, so it does not depend on their
+    number; its inverse can be read as the number of templates in use.
     """
     programs = """FROM problems WHERE world = :world AND NOT derived AND step > 0
         AND json_extract(payload, '$.program') IS NOT NULL"""
-    (total,) = side.row(f"SELECT count(*) {programs}")
-    every = max(1, -(-total // MOST_PROGRAMS))
-    windows = Windows(side.last, TEMPLATE_WINDOWS)
+    (total,) = view.row(f"SELECT count(*) {programs}")
+    windows = Windows(view.last, TEMPLATE_WINDOWS)
     counts: list[dict[str, Counter[str]]] = [defaultdict(Counter) for _ in range(windows.count)]
-    common: Counter[str] = Counter()
-    example: dict[str, str] = {}
+    examples: dict[str, str] = {}
     query = f"""SELECT w, author, program FROM (SELECT {windows.sql} AS w, author,
             json_extract(payload, '$.program') AS program,
             row_number() OVER (ORDER BY step, problem) AS n {programs}) WHERE n % :every = 0"""
-    for row in side.rows(query, every=every):
-        teacher = row["author"] or "?"
+    for row in view.rows(query, every=max(1, -(-total // MAX_PROGRAMS))):
         shape = template(row["program"])
-        counts[row["w"]][side.places.get(teacher, teacher)][shape] += 1
-        common[shape] += 1
-        example.setdefault(shape, row["program"][:_LONGEST])
-    looked = common.total()
+        counts[row["w"]][slot_name(row["author"] or "?")][shape] += 1
+        examples.setdefault(shape, row["program"][:_MAX_PROGRAM_CHARS])
+    common: Counter[str] = Counter()
+    for window in counts:
+        for shapes in window.values():
+            common.update(shapes)
     return {
-        "looked_at": looked,
+        "programs": common.total(),
         "different": len(common),
         "ends": windows.ends,
-        "within": [rounded(_within(each), 4) for each in counts],
-        "between": [rounded(_between(each), 4) for each in counts],
-        "commonest": [
-            {"share": rounded(count / looked, 4), "program": example[shape]}
+        "within": [round_digits(_match_within(window), 4) for window in counts],
+        "between": [round_digits(_match_between(window), 4) for window in counts],
+        "most_common": [
+            {"share": round_digits(count / common.total(), 4), "program": examples[shape]}
             for shape, count in common.most_common(5)
         ],
     }
 
 
-def _within(places: dict[str, Counter[str]]) -> float | None:
-    """The chance that two programs of one teacher have one template, over teachers with two
-    programs or more."""
-    chances = []
-    for shapes in places.values():
+def _match_within(teachers: dict[str, Counter[str]]) -> float | None:
+    """Probability that two programs of one teacher share a template, averaged over teachers."""
+    probabilities = []
+    for shapes in teachers.values():
         n = shapes.total()
         if n > 1:
-            chances.append(sum(count * (count - 1) for count in shapes.values()) / (n * (n - 1)))
-    return sum(chances) / len(chances) if chances else None
+            pairs = sum(count * (count - 1) for count in shapes.values())
+            probabilities.append(pairs / (n * (n - 1)))
+    return sum(probabilities) / len(probabilities) if probabilities else None
 
 
-def _between(places: dict[str, Counter[str]]) -> float | None:
-    """The chance that programs of two different teachers have one template."""
-    found = list(places.values())
-    chances = [
-        sum(count * other[shape] for shape, count in one.items()) / (one.total() * other.total())
-        for number, one in enumerate(found)
-        for other in found[number + 1 :]
-        if one and other
+def _match_between(teachers: dict[str, Counter[str]]) -> float | None:
+    """Probability that programs of two different teachers share a template."""
+    all_shapes = list(teachers.values())
+    probabilities = [
+        sum(count * second[shape] for shape, count in first.items())
+        / (first.total() * second.total())
+        for number, first in enumerate(all_shapes)
+        for second in all_shapes[number + 1 :]
     ]
-    return sum(chances) / len(chances) if chances else None
+    return sum(probabilities) / len(probabilities) if probabilities else None

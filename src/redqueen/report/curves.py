@@ -1,135 +1,125 @@
-"""The arms race in figures: metrics over steps, ratings, who solves whose problems, and where the
-seconds went."""
+"""Training curves: metrics over steps, ratings, solve rates by pairing, updates and timings."""
 
+from math import prod
 from typing import Any
 
-from redqueen.report.run_view import Side, Windows, mean, rounded
+from redqueen.report.run_view import Line, RunView, Windows, mean, round_digits, slot_name
 
-_LASTING = ("coverage/", "archive/")
-"""Metrics that stand for all steps so far: a window shows its last, not its mean."""
-_INDEX = ("ast_depth", "cyclomatic", "loc", "variables")
+_CUMULATIVE = ("coverage/", "archive/")
+"""Metrics that count since the start: a window shows the last value, not the mean."""
+_COMPLEXITY = ("ast_depth", "cyclomatic", "loc", "variables")
+_UPDATES = ("loss", "grad_norm", "entropy", "logprob_gap", "kl")
 MATRIX_WINDOWS = 6
 
 
-def metrics(side: Side) -> dict[str, list[float | None]]:
-    """Every metric of the run, window by window."""
-    window = side.windows.sql
-    found: dict[str, list[float | None]] = {}
-    query = f"SELECT name, {window} AS w, avg(value) AS mean, max(step), value AS last FROM metrics WHERE world = :world AND step > 0 GROUP BY name, w"
-    for row in side.rows(query):
-        value = row["last"] if row["name"].startswith(_LASTING) else row["mean"]
-        found.setdefault(row["name"], list(side.windows.line()))[row["w"]] = rounded(value)
-    return found
+def metrics(view: RunView) -> dict[str, Line]:
+    """Every metric of the run, by window."""
+    # SQLite takes bare columns (value) from the row that max(step) comes from.
+    query = f"""SELECT name, {view.windows.sql} AS w, avg(value) AS mean, max(step), value AS last
+        FROM metrics WHERE world = :world AND step > 0 GROUP BY name, w"""
+    lines: dict[str, Line] = {}
+    for row in view.rows(query):
+        value = row["last"] if row["name"].startswith(_CUMULATIVE) else row["mean"]
+        lines.setdefault(row["name"], view.windows.empty_line())[row["w"]] = round_digits(value)
+    return lines
 
 
-def complexity_index(lines: dict[str, list[float | None]]) -> list[float | None]:
-    """How complex problems are beside those of the run's first tenth: the geometric mean of four
-    ratios."""
-    parts = [line for name in _INDEX if (line := lines.get(f"complexity/{name}"))]
-    if not parts:
+def complexity_index(lines: dict[str, Line]) -> Line:
+    """Complexity of problems relative to the first tenth of the run: the geometric mean of the
+    ratios of four measures."""
+    measures = [line for name in _COMPLEXITY if (line := lines.get(f"complexity/{name}"))]
+    if not measures:
         return []
-    starts = [mean(line[: max(1, len(line) // 10)]) for line in parts]
-    found: list[float | None] = []
-    for values in zip(*parts, strict=True):
-        ratios = [
-            value / start for value, start in zip(values, starts, strict=True) if value and start
-        ]
-        product = 1.0
-        for ratio in ratios:
-            product *= ratio
-        found.append(rounded(product ** (1 / len(ratios))) if ratios else None)
-    return found
+    starts = [mean(line[: max(1, len(line) // 10)]) for line in measures]
+    index: Line = []
+    for values in zip(*measures, strict=True):
+        pairs = zip(values, starts, strict=True)
+        ratios = [value / start for value, start in pairs if value and start]
+        index.append(round_digits(prod(ratios) ** (1 / len(ratios))) if ratios else None)
+    return index
 
 
-def ratings(side: Side) -> list[dict[str, Any]]:
-    """Each member's skill and its uncertainty, from birth to death or today."""
-    shown = {0, *side.windows.ends}
-    found: dict[str, dict[str, Any]] = {}
-    query = "SELECT step, member, role, mu, sigma FROM ratings WHERE world = :world ORDER BY step, member"
-    for row in side.rows(query):
-        if row["step"] in shown or row["member"] not in found:
-            one = found.setdefault(
-                row["member"],
-                {"member": row["member"], "role": row["role"], "steps": [], "mu": [], "sigma": []},
-            )
-            _append(one, row["step"], row["mu"], row["sigma"])
-    for row in side.rows("SELECT step, member, mu, sigma FROM deaths WHERE world = :world"):
-        if row["member"] in found and found[row["member"]]["steps"][-1] < row["step"]:
-            _append(found[row["member"]], row["step"], row["mu"], row["sigma"])
-    return list(found.values())
+def ratings(view: RunView) -> list[dict[str, Any]]:
+    """Mean and deviation of each member's rating, from birth to death or today."""
+    shown = {0, *view.windows.ends}
+    members: dict[str, dict[str, Any]] = {}
+    for row in view.rows("SELECT * FROM ratings WHERE world = :world ORDER BY step, member"):
+        name = row["member"]
+        if row["step"] in shown or name not in members:
+            empty = {"member": name, "role": row["role"], "steps": [], "mu": [], "sigma": []}
+            _append(members.setdefault(name, empty), row["step"], row["mu"], row["sigma"])
+    for row in view.rows("SELECT step, member, mu, sigma FROM deaths WHERE world = :world"):
+        member = members.get(row["member"])
+        if member and member["steps"][-1] < row["step"]:
+            _append(member, row["step"], row["mu"], row["sigma"])
+    return list(members.values())
 
 
-def _append(one: dict[str, Any], step: int, mu: float, sigma: float) -> None:
-    one["steps"].append(step)
-    one["mu"].append(rounded(mu, 4))
-    one["sigma"].append(rounded(sigma, 3))
+def _append(member: dict[str, Any], step: int, mu: float, sigma: float) -> None:
+    member["steps"].append(step)
+    member["mu"].append(round_digits(mu, 4))
+    member["sigma"].append(round_digits(sigma, 3))
 
 
-def matrix(side: Side) -> dict[str, Any]:
-    """Right answers and attempts for each teacher's and student's place, in a few windows of the
-    run."""
-    windows = Windows(side.last, MATRIX_WINDOWS)
-    query = f"""SELECT {windows.sql} AS w, teacher, student, sum(correct) AS correct, sum(attempts) AS attempts
+def solve_matrix(view: RunView) -> dict[str, Any]:
+    """Correct answers and attempts by slot of teacher and student, in a few windows."""
+    windows = Windows(view.last, MATRIX_WINDOWS)
+    query = f"""SELECT {windows.sql} AS w, teacher, student, sum(correct) AS correct,
+            sum(attempts) AS attempts
         FROM pairings WHERE world = :world GROUP BY w, teacher, student"""
     cells: dict[tuple[int, str, str], list[int]] = {}
-    for row in side.rows(query):
-        place = (
-            row["w"],
-            side.places.get(row["teacher"], row["teacher"]),
-            side.places.get(row["student"], row["student"]),
-        )
-        before = cells.setdefault(place, [0, 0])
-        before[0] += row["correct"]
-        before[1] += row["attempts"]
-    teachers = sorted({teacher for _, teacher, _ in cells}, key=_by_number)
-    students = sorted({student for _, _, student in cells}, key=_by_number)
+    for row in view.rows(query):
+        key = (row["w"], slot_name(row["teacher"]), slot_name(row["student"]))
+        cell = cells.setdefault(key, [0, 0])
+        cell[0] += row["correct"]
+        cell[1] += row["attempts"]
+    teachers = sorted({teacher for _, teacher, _ in cells}, key=_slot_order)
+    students = sorted({student for _, _, student in cells}, key=_slot_order)
     starts = [1, *(end + 1 for end in windows.ends[:-1])]
     return {
-        "windows": [[start, end] for start, end in zip(starts, windows.ends, strict=True)]
-        if cells
-        else [],
+        "windows": [list(pair) for pair in zip(starts, windows.ends, strict=True)] if cells else [],
         "teachers": teachers,
         "students": students,
         "cells": [
-            [window, teachers.index(t), students.index(s), *counts]
-            for (window, t, s), counts in sorted(cells.items())
+            [window, teachers.index(teacher), students.index(student), *counts]
+            for (window, teacher, student), counts in sorted(cells.items())
         ],
     }
 
 
-def _by_number(place: str) -> tuple[str, int, str]:
-    digits = place[1:]
-    return place[:1], int(digits) if digits.isdecimal() else 0, place
+def _slot_order(slot: str) -> tuple[str, int, str]:
+    number = slot[1:]
+    return slot[:1], int(number) if number.isdecimal() else 0, slot
 
 
-def timings(side: Side) -> dict[str, Any]:
-    """Mean seconds of a step for each stage, window by window; the seconds in all, and those spent
-    waiting."""
-    query = f"SELECT {side.windows.sql} AS w, stage, avg(seconds) AS each FROM timings WHERE step > 0 AND step <= :last GROUP BY w, stage"
-    lines: dict[str, list[float | None]] = {}
-    for row in side.rows(query, last=side.last):
-        lines.setdefault(row["stage"], list(side.windows.line()))[row["w"]] = rounded(
-            row["each"], 4
-        )
-    totals = side.rows(
-        "SELECT stage, sum(seconds) AS seconds, sum(waited_s) AS waited FROM timings GROUP BY stage ORDER BY seconds DESC"
+def timings(view: RunView) -> dict[str, Any]:
+    """Mean seconds of a step by stage and window; total seconds, and those spent waiting."""
+    query = f"""SELECT {view.windows.sql} AS w, stage, avg(seconds) AS mean FROM timings
+        WHERE step BETWEEN 1 AND :last GROUP BY w, stage"""
+    lines: dict[str, Line] = {}
+    for row in view.rows(query, last=view.last):
+        line = lines.setdefault(row["stage"], view.windows.empty_line())
+        line[row["w"]] = round_digits(row["mean"], 4)
+    totals = view.rows(
+        """SELECT stage, sum(seconds) AS seconds, sum(waited_s) AS waited FROM timings
+        GROUP BY stage ORDER BY seconds DESC"""
     )
     return {
         "lines": lines,
         "totals": [
-            [row["stage"], rounded(row["seconds"]), rounded(row["waited"])] for row in totals
+            [row["stage"], round_digits(row["seconds"]), round_digits(row["waited"])]
+            for row in totals
         ],
     }
 
 
-def updates(side: Side) -> dict[str, list[float | None]]:
-    """What training did, on average over the members that learned."""
-    names = ("loss", "grad_norm", "entropy", "logprob_gap", "kl")
-    columns = ", ".join(f"avg({name}) AS {name}" for name in names)
-    found: dict[str, list[float | None]] = {name: list(side.windows.line()) for name in names}
-    for row in side.rows(
-        f"SELECT {side.windows.sql} AS w, {columns} FROM updates WHERE world = :world AND step > 0 GROUP BY w"
-    ):
-        for name in names:
-            found[name][row["w"]] = rounded(row[name])
-    return found
+def updates(view: RunView) -> dict[str, Line]:
+    """Training statistics by window, averaged over the members that were trained."""
+    columns = ", ".join(f"avg({name}) AS {name}" for name in _UPDATES)
+    query = f"""SELECT {view.windows.sql} AS w, {columns} FROM updates
+        WHERE world = :world AND step > 0 GROUP BY w"""
+    lines = {name: view.windows.empty_line() for name in _UPDATES}
+    for row in view.rows(query):
+        for name in _UPDATES:
+            lines[name][row["w"]] = round_digits(row[name])
+    return lines

@@ -1,6 +1,5 @@
-"""All that a report shows of one side, as data: numbers and texts, nothing of how they look."""
+"""Everything a report shows of a run, as plain data: numbers and texts, no layout."""
 
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -8,93 +7,90 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.ledger.lock import is_held
-from redqueen.ledger.store import reader
+from redqueen.ledger.run_reader import RunReader
 from redqueen.report import curriculum, curves, lineage, scores
-from redqueen.report.findings import tell
-from redqueen.report.run_view import Side, sides
-from redqueen.report.sample import MOST_CHARS, problems
+from redqueen.report.findings import list_findings
+from redqueen.report.run_view import RunView, open_views
+from redqueen.report.sample import MAX_CHARS, sample_proposals
 
 
-def gather_runs(folders: Sequence[Path], most_chars: int = MOST_CHARS) -> list[dict[str, Any]]:
-    """Every world of every run, with problems of so many characters together. All figures of a run
-    are of the same steps, also while it goes on."""
-    opened = [contextlib.closing(reader(folder)) for folder in folders]
-    with contextlib.ExitStack() as stack:
-        found = []
-        for folder, closing in zip(folders, opened, strict=True):
-            connection = stack.enter_context(closing)
-            connection.execute("BEGIN")
-            found += sides(connection, folder)
-        return [gather(side, most_chars // len(found)) for side in found]
+def gather_runs(
+    runs: Sequence[RunReader | str | Path], max_chars: int = MAX_CHARS
+) -> list[dict[str, Any]]:
+    """The figures of every world of every run, with problems of `max_chars` characters in total."""
+    with open_views(runs) as views:
+        return [gather(view, max_chars // len(views)) for view in views]
 
 
-def gather(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
-    found = curriculum.tallies(side)
-    members = lineage.members(side)
-    lines = curves.metrics(side)
-    wanted = side.about.get("steps", "")
-    every = side.setting("evolve.every", 0) or 0
+def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
+    counts = curriculum.count_proposals(view)
+    members = lineage.members(view)
+    lines = curves.metrics(view)
+    wanted = view.about.get("steps", "")
+    every = view.setting("evolve.every", 0) or 0
     figures: dict[str, Any] = {
-        "name": side.name,
-        "arm": side.arm,
-        "seed": side.seed,
-        "about": {name: side.about.get(name, "") for name in ("base", "version", "created")}
-        | {"machine": _machine(side)},
-        "steps_done": side.last,
+        "name": view.name,
+        "arm": view.arm,
+        "seed": view.seed,
+        "about": {
+            **{name: view.about.get(name, "") for name in ("base", "version", "created")},
+            "machine": _machine(view),
+        },
+        # A run writes its report while it still holds its lock.
+        "active": not view.about.get("ended") and is_held(view.folder),
+        "steps_done": view.last,
         "steps_wanted": int(wanted) if wanted.isdecimal() else None,
-        "active": not side.about.get("ended")
-        and is_held(
-            side.folder
-        ),  # a run that has ended writes its report while it still holds its lock
-        "ended": side.about.get("ended", ""),
-        "steps": side.windows.ends,
-        "window": side.windows.size,
-        "invented": any(one["role"] != "student" for one in members),
-        "counts": _counts(side, found),
+        "ended": view.about.get(f"ended/{view.world}") or view.about.get("ended", ""),
+        "steps": view.windows.ends,
+        "window": view.windows.size,
+        "has_teachers": any(member["role"] != "student" for member in members),
+        "counts": _counts(view, counts),
         "metrics": lines,
         "complexity_index": curves.complexity_index(lines),
-        "ratings": curves.ratings(side),
-        "matrix": curves.matrix(side),
-        "timings": curves.timings(side),
-        "updates": curves.updates(side),
+        "ratings": curves.ratings(view),
+        "matrix": curves.solve_matrix(view),
+        "timings": curves.timings(view),
+        "updates": curves.updates(view),
         "members": members,
-        "operators": lineage.operator_credit(members, side.last),
+        "operators": lineage.operator_credit(members, view.last),
         "evolve_every": every,
-        "culled_young": lineage.culled_young(members, every),
-        "difficulty": curriculum.difficulty(side, found),
-        "rejections": curriculum.rejections(side, found),
-        "novelty": curriculum.novelty(side),
-        "templates": curriculum.templates(side),
-        "suites": scores.suites(side),
-        "crossplay": scores.crossplay(side),
-        "students_by_kind": scores.by_kind(side, found, "student"),
-        "teachers_by_kind": scores.by_kind(side, found, "teacher"),
-        "problems": problems(side, most_chars),
+        "early_deaths": lineage.early_deaths(members, every),
+        "difficulty": curriculum.difficulty(view, counts),
+        "rejections": curriculum.rejections(view, counts),
+        "novelty": curriculum.novelty(view),
+        "templates": curriculum.templates(view),
+        "suites": scores.suites(view),
+        "crossplay": scores.crossplay(view),
+        "students_by_kind": scores.by_kind(view, counts, "student"),
+        "teachers_by_kind": scores.by_kind(view, counts, "teacher"),
+        "problems": sample_proposals(view, max_chars),
     }
-    figures["story"] = [asdict(sentence) for sentence in tell(figures)]
+    figures["findings"] = [asdict(finding) for finding in list_findings(figures)]
     return figures
 
 
-def _counts(side: Side, found: list[curriculum.Tally]) -> dict[str, int]:
-    query = """SELECT coalesce(sum(attempts), 0) AS attempts, coalesce(sum(correct), 0) AS correct, count(winner) AS rated,
-            coalesce(sum(winner = 'student'), 0) AS student_won FROM pairings WHERE world = :world"""
-    (kept,) = side.row("SELECT count(*) FROM problems WHERE world = :world")
-    tokens = side.rows(
-        "SELECT name, sum(value) AS n FROM metrics WHERE world = :world AND name IN ('propose/tokens', 'solve/tokens') GROUP BY name"
+def _counts(view: RunView, counts: list[curriculum.ProposalCount]) -> dict[str, int]:
+    pairings = view.row(
+        """SELECT coalesce(sum(attempts), 0) AS attempts, coalesce(sum(correct), 0) AS correct,
+            count(winner) AS rated, coalesce(sum(winner = 'student'), 0) AS student_won
+        FROM pairings WHERE world = :world"""
     )
-    (learned,) = side.row("SELECT coalesce(sum(tokens), 0) FROM updates WHERE world = :world")
+    (problems,) = view.row("SELECT count(*) FROM problems WHERE world = :world")
+    (sampled,) = view.row(
+        """SELECT coalesce(sum(value), 0) FROM metrics
+        WHERE world = :world AND name IN ('propose/tokens', 'solve/tokens')"""
+    )
     return {
-        **dict(side.row(query)),
-        "proposals": sum(one.count for one in found),
-        "cut": sum(one.cut for one in found),
-        "problems": kept,
-        "tokens_written": int(sum(row["n"] for row in tokens)),
-        "tokens_learned": learned,
+        **dict(pairings),
+        "proposals": sum(one.count for one in counts),
+        "truncated": sum(one.truncated for one in counts),
+        "problems": problems,
+        "tokens_sampled": int(sampled),
     }
 
 
-def _machine(side: Side) -> str:
+def _machine(view: RunView) -> str:
     try:
-        return str(json.loads(side.about.get("machine", "{}")).get("device", ""))
+        return str(json.loads(view.about.get("machine", "{}")).get("device", ""))
     except (ValueError, AttributeError):
-        return side.about.get("machine", "")
+        return view.about.get("machine", "")

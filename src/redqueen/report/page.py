@@ -1,30 +1,39 @@
-"""The report as one HTML file that needs nothing else: style, script and data inside, opened from
-the disk.
+"""The report as one HTML file: style, script and data inside, opened from the disk.
 
-What models wrote is data and stays data: it is JSON in which no `<` is left, so that it cannot end
-its own element; the script makes text nodes of it, never markup; and the page's policy runs no
-script but ours, by its hash, and loads nothing from anywhere.
+Text that models wrote stays data. It is JSON without any `<`, so that it cannot end its own
+element; the script makes text nodes of it, never markup; and the content security policy runs only
+our script, by its hash, and loads nothing.
 """
 
 import base64
 import hashlib
 import json
 from collections.abc import Sequence
+from html import escape
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from redqueen import __version__
+from redqueen.errors import DataError
+from redqueen.ledger.run_reader import RunReader
 from redqueen.report.gather import gather_runs
+from redqueen.report.sample import MAX_CHARS
+
+Run = RunReader | str | Path
 
 _REPORT = ("charts.js", "tables.js", "figures.js", "problems.js", "page.js")
-COMPARISON = ("charts.js", "tables.js", "compare.js")
+_COMPARISON = ("charts.js", "tables.js", "compare.js")
+_POLICY = (
+    "default-src 'none'; script-src '{hash}'; style-src 'unsafe-inline'; img-src data:; "
+    "connect-src {connect}; base-uri 'none'; form-action 'none'"
+)
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '{hash}'; style-src 'unsafe-inline'; img-src data:; connect-src {connect}; base-uri 'none'; form-action 'none'">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="referrer" content="no-referrer">
 <link rel="icon" href="data:,">
 <title>{title}</title>
@@ -32,7 +41,7 @@ _PAGE = """<!doctype html>
 {style}</style>
 </head>
 <body>
-<main id="page"><noscript>This report draws itself with a script; please allow it.</noscript></main>
+<main id="page"><noscript>This page is drawn by a script. Please allow it.</noscript></main>
 <script type="application/json" id="data">{data}</script>
 <script>{script}</script>
 </body>
@@ -40,30 +49,44 @@ _PAGE = """<!doctype html>
 """
 
 
-def report_page(folders: Sequence[Path]) -> str:
-    """The report of one or more runs."""
-    return page({"sides": gather_runs(folders), "title": title_of(folders)})
+def report(run: Run | Sequence[Run], out: str | Path) -> Path:
+    """Write the report of one or more runs as one HTML file, and return its path."""
+    runs = [run] if isinstance(run, RunReader | str | Path) else list(run)
+    return write_text(Path(out), report_page(gather_report(runs)))
 
 
-def title_of(folders: Sequence[Path]) -> str:
-    return ", ".join(folder.resolve().name for folder in folders)
+def gather_report(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> dict[str, Any]:
+    """The data of a report: every world of every run."""
+    folders = [run.folder if isinstance(run, RunReader) else Path(run) for run in runs]
+    return {
+        "views": gather_runs(runs, max_chars),
+        "title": ", ".join(folder.resolve().name for folder in folders),
+    }
 
 
-def page(data: dict[str, Any], live: bool = False, scripts: Sequence[str] = _REPORT) -> str:
-    """The page for these figures; a live one may ask its server for more."""
-    script = "\n" + "".join(_file(name) for name in scripts)
+def report_page(data: dict[str, Any], live: bool = False) -> str:
+    """The page of a report; a live one may ask its server for newer data."""
+    return _page(data, _REPORT, live)
+
+
+def comparison_page(data: dict[str, Any]) -> str:
+    return _page({**data, "title": "comparison"}, _COMPARISON)
+
+
+def _page(data: dict[str, Any], scripts: Sequence[str], live: bool = False) -> str:
+    script = "\n" + "".join(_web_file(name) for name in scripts)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    connect = "'self'" if live else "'none'"
     return _PAGE.format(
-        hash=f"sha256-{digest}",
-        connect="'self'" if live else "'none'",
-        title=_as_text(f"Red Queen: {data['title']}"),
-        style=_file("page.css"),
-        data=as_json({"version": __version__, "live": live, **data}),
+        policy=_POLICY.format(hash=f"sha256-{digest}", connect=connect),
+        title=escape(f"Red Queen: {data['title']}", quote=False),
+        style=_web_file("page.css"),
+        data=to_json({"version": __version__, "live": live, **data}),
         script=script,
     )
 
 
-def as_json(data: Any) -> str:
+def to_json(data: Any) -> str:
     """JSON that may stand inside a script element: no character of it can end the element, or a
     line of script."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -72,9 +95,16 @@ def as_json(data: Any) -> str:
     return text
 
 
-def _as_text(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def write_text(path: Path, text: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataError(
+            f"cannot write {path}: {error.strerror}. Choose another file with --out."
+        ) from error
+    return path
 
 
-def _file(name: str) -> str:
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def _web_file(name: str) -> str:
+    return resources.files(__package__).joinpath("web", name).read_text(encoding="utf-8")

@@ -1,26 +1,27 @@
-"""A side of a report: one world of one run, as its ledger has it now, with its steps gathered into
-windows that a chart can show."""
+"""One world of one run as the report sees it, with its steps grouped into windows for charts."""
 
-import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from redqueen.ledger.store import about_of, last_step
+from redqueen.ledger.run_reader import RunReader, WorldInfo, open_run
 
-MOST_WINDOWS = 240
-"""Points of a line: more than a screen shows, fewer than a browser minds."""
+MAX_WINDOWS = 240
+"""Points of a line: more than a screen resolves, few enough for a browser."""
+Line = list[float | None]
+"""A value per window; None where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The steps from 1 to `last`, in windows of one size; the last one may be shorter."""
+    """The steps from 1 to `last` in windows of equal size; the last one may be shorter."""
 
     last: int
-    most: int = MOST_WINDOWS
+    most: int = MAX_WINDOWS
 
     @property
     def size(self) -> int:
@@ -35,8 +36,7 @@ class Windows:
         """The last step of each window."""
         return [min(self.last, (number + 1) * self.size) for number in range(self.count)]
 
-    def line(self) -> list[None]:
-        """A line with a gap at every window."""
+    def empty_line(self) -> Line:
         return [None] * self.count
 
     @property
@@ -45,78 +45,64 @@ class Windows:
         return f"((step - 1) / {self.size})"
 
 
-class Side:
-    """One world of one run. Its queries see what is there when it is made, if the caller holds a
-    transaction."""
+class RunView:
+    """One world of one run."""
 
-    def __init__(self, connection: sqlite3.Connection, folder: Path, world: int) -> None:
-        self.connection, self.folder, self.world = connection, folder, world
-        self.about = about_of(connection)
-        self.last = max(last_step(connection), 0)
+    def __init__(self, run: RunReader, world: WorldInfo) -> None:
+        self.run, self.folder = run, run.folder
+        self.world, self.arm, self.seed = world.number, world.arm, world.seed
+        self.settings = world.settings
+        self.about, self.last = run.about, run.steps
         self.windows = Windows(self.last)
-        row = self.row("SELECT arm, seed, config FROM worlds WHERE world = :world")
-        self.arm, self.seed = str(row["arm"]), int(row["seed"])
-        self.config: dict[str, Any] = json.loads(row["config"])
 
     @property
     def name(self) -> str:
-        """Such as `runs/quick`, and in a study its arm and seed as well."""
-        run = self.folder.resolve().name
-        return run if self.arm == "run" else f"{run}: {self.arm}, seed {self.seed}"
+        """The folder's name, and in a study the arm and the seed."""
+        folder = self.folder.resolve().name
+        return folder if self.arm == "run" else f"{folder}: {self.arm}, seed {self.seed}"
 
     def rows(self, query: str, **values: Any) -> list[sqlite3.Row]:
-        """What a SELECT with `:world` finds."""
-        return self.connection.execute(query, {"world": self.world, **values}).fetchall()
+        """The result of a SELECT that may name `:world`."""
+        return self.run.connection.execute(query, {"world": self.world, **values}).fetchall()
 
     def row(self, query: str, **values: Any) -> sqlite3.Row:
-        found: sqlite3.Row = self.connection.execute(
-            query, {"world": self.world, **values}
-        ).fetchone()
-        return found
-
-    @cached_property
-    def slots(self) -> dict[str, int]:
-        """By member: its place, which a child takes over from the member it replaces."""
-        return {
-            row["member"]: row["slot"]
-            for row in self.rows("SELECT member, slot FROM births WHERE world = :world")
-        }
+        return self.rows(query, **values)[0]
 
     @cached_property
     def teachers(self) -> frozenset[str]:
-        """All members that only ever posed problems."""
-        return frozenset(
-            row["member"]
-            for row in self.rows(
-                "SELECT member FROM births WHERE world = :world AND role = 'teacher'"
-            )
-        )
-
-    @cached_property
-    def places(self) -> dict[str, str]:
-        """By member: the name of its place, such as T2 for T2, T2.10 and T2.30."""
-        return {member: member.partition(".")[0] for member in self.slots}
+        """All members that only ever proposed problems."""
+        births = self.rows("SELECT member FROM births WHERE world = :world AND role = 'teacher'")
+        return frozenset(row["member"] for row in births)
 
     def setting(self, path: str, default: Any = None) -> Any:
-        """One of the world's settings, such as `evolve.every`."""
-        found: Any = self.config
+        """One of the world's settings by path, such as `evolve.every`."""
+        value: Any = self.settings
         for name in path.split("."):
-            if not isinstance(found, dict) or name not in found:
+            if not isinstance(value, dict) or name not in value:
                 return default
-            found = found[name]
-        return found
+            value = value[name]
+        return value
 
 
-def sides(connection: sqlite3.Connection, folder: Path) -> list[Side]:
-    """All worlds of a run."""
-    return [
-        Side(connection, folder, world)
-        for (world,) in connection.execute("SELECT world FROM worlds ORDER BY world")
-    ]
+@contextmanager
+def open_views(runs: Sequence[RunReader | str | Path]) -> Iterator[list[RunView]]:
+    """All worlds of these runs. A run is seen as of one step, also while it is being played."""
+    with ExitStack() as stack:
+        views = []
+        for run in runs:
+            opened = run if isinstance(run, RunReader) else stack.enter_context(open_run(run))
+            stack.enter_context(opened.snapshot())
+            views += [RunView(opened, world) for world in opened.worlds]
+        yield views
 
 
-def rounded(value: float | None, digits: int = 5) -> float | int | None:
-    """A number in as few characters as a chart needs."""
+def slot_name(member: str) -> str:
+    """T2 for T2, T2.10 and T2.30: a child takes the slot of the member it replaces."""
+    return member.partition(".")[0]
+
+
+def round_digits(value: float | None, digits: int = 5) -> float | int | None:
+    """To so many significant digits, as few characters as a chart needs."""
     if value is None:
         return None
     short = float(f"{value:.{digits}g}")
@@ -124,12 +110,11 @@ def rounded(value: float | None, digits: int = 5) -> float | int | None:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Of those that are there."""
-    found = [value for value in values if value is not None]
-    return sum(found) / len(found) if found else None
+    """Of the values that are not None."""
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None
 
 
-def quarter(values: Sequence[float | None], which: str) -> float | None:
-    """The mean over the first or the last quarter of a line."""
-    size = max(1, len(values) // 4)
-    return mean(values[:size] if which == "first" else values[-size:])
+def quarter_mean(line: Sequence[float | None], which: Literal["first", "last"]) -> float | None:
+    size = max(1, len(line) // 4)
+    return mean(line[:size] if which == "first" else line[-size:])

@@ -1,97 +1,91 @@
-"""Problems to look at one by one: some of the run's proposals, spread evenly over it, each with
-what came of it.
+"""Proposals for the problem browser: an even sample of the run, each with its problem and attempts.
 
-A page cannot hold a million attempts. How many fit is a matter of characters, and the page says how
-many there are in all.
+A page cannot hold a million attempts. The sample is limited by characters, and the page says how
+many proposals there are in total.
 """
 
 import json
 from typing import Any
 
-from redqueen.report.run_view import Side, rounded
+from redqueen.report.run_view import RunView, round_digits
 
-MOST_CHARS = 9_000_000
-"""Of all texts of one side together."""
-MOST_PROPOSALS = 4000
-LONGEST_TEXT = 3000
-"""A longer text is cut; the ledger has all of it."""
-_LOOKED_AT = 200
+MAX_CHARS = 9_000_000
+"""Of all texts on a page together."""
+MAX_PROPOSALS = 4000
+MAX_TEXT_CHARS = 3000
+"""Longer texts are cut; the ledger has them in full."""
+_PROBES = 200
+_PROPOSAL = """SELECT p.step, p.proposal, p.teacher, m.student, p.kind, p.text, p.tokens, p.problem,
+        p.rejection, p.detail, p.solve_rate, p.reward, p.advantage
+    FROM proposals p
+    LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
+    WHERE p.world = :world AND p.step = :step AND p.proposal = :number"""
+_PROBLEM = """SELECT payload, gold, features, cell
+    FROM problems WHERE world = :world AND problem = :problem"""
+_ATTEMPTS = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
+    WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
 
 
-def problems(side: Side, most_chars: int = MOST_CHARS) -> dict[str, Any]:
-    (total,) = side.row("SELECT count(*) FROM proposals WHERE world = :world")
-    if not total:
+def sample_proposals(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
+    keys = view.rows(
+        "SELECT step, proposal FROM proposals WHERE world = :world ORDER BY step, proposal"
+    )
+    if not keys:
         return {"total": 0, "items": []}
-    keys = side.connection.execute(
-        "SELECT step, proposal FROM proposals WHERE world = ? ORDER BY step, proposal",
-        (side.world,),
-    ).fetchall()
-    probe = [proposal(side, *keys[number]) for number in _evenly(total, _LOOKED_AT)]
-    each = max(1, sum(len(json.dumps(one)) for one in probe) // len(probe))
-    wanted = max(1, min(MOST_PROPOSALS, most_chars // each))
-    return {
-        "total": total,
-        "items": [proposal(side, *keys[number]) for number in _evenly(total, wanted)],
-    }
+    probes = [read_proposal(view, *keys[number]) for number in _spread(len(keys), _PROBES)]
+    mean_chars = max(1, sum(len(json.dumps(probe)) for probe in probes) // len(probes))
+    count = max(1, min(MAX_PROPOSALS, max_chars // mean_chars))
+    items = [read_proposal(view, *keys[number]) for number in _spread(len(keys), count)]
+    return {"total": len(keys), "items": items}
 
 
-def _evenly(total: int, wanted: int) -> list[int]:
-    """So many numbers below `total`, spread evenly."""
-    if wanted >= total:
+def _spread(total: int, count: int) -> list[int]:
+    """`count` numbers below `total`, evenly spaced."""
+    if count >= total:
         return list(range(total))
-    return [number * total // wanted for number in range(wanted)]
+    return [number * total // count for number in range(count)]
 
 
-def proposal(side: Side, step: int, number: int) -> dict[str, Any]:
-    """One proposal with its problem and its attempts, or why it was rejected."""
-    query = """SELECT p.step, p.proposal, p.teacher, m.student, p.kind, p.text, p.tokens, p.problem, p.rejection, p.detail,
-            p.solve_rate, p.reward, p.advantage
-        FROM proposals p LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
-        WHERE p.world = :world AND p.step = :step AND p.proposal = :number"""
-    found = dict(side.row(query, step=step, number=number))
-    found |= {"text": _cut(found["text"]), "detail": _cut(found["detail"])}
-    found |= {name: rounded(found[name], 4) for name in ("solve_rate", "reward", "advantage")}
-    if found["problem"] is None:
-        return found
-    query = """SELECT payload, gold, features, cell
-        FROM problems WHERE world = :world AND problem = :problem"""
-    posed = side.row(query, problem=found["problem"])
-    if posed is not None:
-        found |= {
-            "payload": {
-                name: _cut_texts(value) for name, value in json.loads(posed["payload"]).items()
-            },
-            "gold": _cut_texts(json.loads(posed["gold"])),
-            "features": json.loads(posed["features"]),
-            "cell": posed["cell"],
+def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
+    """One proposal with its problem and its attempts, or with the reason of its rejection."""
+    proposal = dict(view.row(_PROPOSAL, step=step, number=number))
+    proposal |= {"text": _cut(proposal["text"]), "detail": _cut(proposal["detail"])}
+    for name in ("solve_rate", "reward", "advantage"):
+        proposal[name] = round_digits(proposal[name], 4)
+    if proposal["problem"] is None:
+        return proposal
+    for row in view.rows(_PROBLEM, problem=proposal["problem"]):
+        payload = json.loads(row["payload"])
+        proposal |= {
+            "payload": {name: _cut_texts(value) for name, value in payload.items()},
+            "gold": _cut_texts(json.loads(row["gold"])),
+            "features": json.loads(row["features"]),
+            "cell": row["cell"],
+            "text": "",  # the payload has everything that was in it
         }
-        found["text"] = ""  # the payload has all that was in it
-    query = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
-        WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
-    found["attempts"] = [
+    proposal["attempts"] = [
         [
             _cut(row["text"]),
             row["verdict"],
             _cut(row["detail"]),
-            rounded(row["reward"], 4),
-            rounded(row["advantage"], 4),
+            round_digits(row["reward"], 4),
+            round_digits(row["advantage"], 4),
             row["tokens"],
         ]
-        for row in side.rows(query, step=step, number=number)
+        for row in view.rows(_ATTEMPTS, step=step, number=number)
     ]
-    return found
+    return proposal
 
 
 def _cut_texts(value: Any) -> Any:
-    """A text, or each text of a list, at a length that a page can hold."""
+    """Cut a text, or each text of a list."""
     if isinstance(value, list):
         return [_cut_texts(item) for item in value]
     return _cut(value) if isinstance(value, str) else value
 
 
 def _cut(text: str) -> str:
-    return (
-        text
-        if len(text) <= LONGEST_TEXT
-        else f"{text[:LONGEST_TEXT]}\n... ({len(text) - LONGEST_TEXT:,} more characters are in the ledger)"
-    )
+    if len(text) <= MAX_TEXT_CHARS:
+        return text
+    rest = len(text) - MAX_TEXT_CHARS
+    return f"{text[:MAX_TEXT_CHARS]}\n... ({rest:,} more characters are in the ledger)"

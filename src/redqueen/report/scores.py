@@ -1,21 +1,19 @@
-"""Held-out and benchmark scores with their intervals, what was gained over the base item by item,
-and which member is good at what."""
+"""Scores on held-out suites and benchmarks with intervals, gains over the base by item, and the
+strengths of each member."""
 
-import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.statistics import Accuracy
-from redqueen.report.curriculum import Tally
-from redqueen.report.run_view import Side, rounded
+from redqueen.evaluate.statistics import Accuracy, mean_interval
+from redqueen.report.curriculum import ProposalCount
+from redqueen.report.run_view import RunView, round_digits, slot_name
 
-_Z95 = 1.959964
 CROSSPLAY = "crossplay/"
-"""Suites of this name are the run's own problems of the steps up to a step."""
-Answers = dict[str, dict[str, float]]
-"""By subject and item: the share of samples that are right."""
+"""Prefix of suites that are the run's own problems, up to a step."""
+Answers = dict[str, float]
+"""By item: the share of samples that are correct."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,81 +25,74 @@ class Estimate:
     high: float
 
     def as_json(self) -> list[float | int | None]:
-        return [rounded(self.mean), rounded(self.low), rounded(self.high)]
+        return [round_digits(self.mean), round_digits(self.low), round_digits(self.high)]
 
 
 def accuracy(answers: Mapping[str, float]) -> Estimate:
-    """Over items. Wilson's interval where every item was answered once, else that of a mean."""
+    """Over items. Wilson's interval for one sample per item, else that of a mean."""
     values = list(answers.values())
     if all(value in (0.0, 1.0) for value in values):
-        found = Accuracy(round(sum(values)), len(values))
-        return Estimate(found.value, *found.interval())
-    return mean_estimate(values)
+        score = Accuracy(round(sum(values)), len(values))
+        return Estimate(score.value, *score.interval())
+    return Estimate(*mean_interval(values))
 
 
-def mean_estimate(values: Sequence[float]) -> Estimate:
-    centre = math.fsum(values) / len(values)
-    spread = math.sqrt(
-        math.fsum((value - centre) ** 2 for value in values) / max(1, len(values) - 1) / len(values)
-    )
-    return Estimate(centre, centre - _Z95 * spread, centre + _Z95 * spread)
-
-
-def paired(answers: Mapping[str, float], base: Mapping[str, float]) -> Estimate | None:
-    """The mean difference over the items that both answered: what both get right or wrong does not
-    widen the interval."""
+def paired_gain(answers: Mapping[str, float], base: Mapping[str, float]) -> Estimate | None:
+    """The mean difference over common items: items that both get right or wrong do not widen the
+    interval."""
     common = sorted(answers.keys() & base.keys())
-    return mean_estimate([answers[item] - base[item] for item in common]) if common else None
+    gains = [answers[item] - base[item] for item in common]
+    return Estimate(*mean_interval(gains)) if gains else None
 
 
-def mean_answers(some: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The mean over subjects, item by item."""
-    common = set.intersection(*(set(answers) for answers in some)) if some else set()
-    return {item: sum(answers[item] for answers in some) / len(some) for item in sorted(common)}
-
-
-def answers_of(side: Side, suite: str, step: int) -> Answers:
-    found: Answers = defaultdict(dict)
-    query = """SELECT subject, item, avg(correct) AS right FROM evals WHERE world = :world AND suite = :suite AND step = :step
-        GROUP BY subject, item ORDER BY subject, item"""
-    for row in side.rows(query, suite=suite, step=step):
-        found[row["subject"]][row["item"]] = row["right"]
-    return dict(found)
-
-
-def student_answers(side: Side, suite: str, step: int) -> Answers:
-    """Of those that solve problems: `redqueen eval` asks teachers too."""
+def mean_answers(subjects: Sequence[Mapping[str, float]]) -> Answers:
+    """The mean over subjects, by item."""
+    common = set.intersection(*map(set, subjects)) if subjects else set()
     return {
-        name: found
-        for name, found in answers_of(side, suite, step).items()
-        if name != "base" and name not in side.teachers
+        item: sum(answers[item] for answers in subjects) / len(subjects) for item in sorted(common)
     }
 
 
-def base_answers(side: Side, suite: str) -> dict[str, float]:
-    """The base never changes: whatever was measured last."""
-    query = "SELECT max(step) AS step FROM evals WHERE world = :world AND suite = :suite AND subject = 'base'"
-    step = side.row(query, suite=suite)["step"]
-    return {} if step is None else answers_of(side, suite, step).get("base", {})
+def answers_by_subject(view: RunView, suite: str, step: int) -> dict[str, Answers]:
+    query = """SELECT subject, item, avg(correct) AS score FROM evals
+        WHERE world = :world AND suite = :suite AND step = :step
+        GROUP BY subject, item ORDER BY subject, item"""
+    answers: dict[str, Answers] = defaultdict(dict)
+    for row in view.rows(query, suite=suite, step=step):
+        answers[row["subject"]][row["item"]] = row["score"]
+    return dict(answers)
 
 
-def suites(side: Side) -> list[dict[str, Any]]:
-    """For each suite: scores over steps, and the last measurement subject by subject."""
-    names = [
-        row["suite"]
-        for row in side.rows("SELECT DISTINCT suite FROM evals WHERE world = :world ORDER BY suite")
-    ]
-    return [_suite(side, name) for name in names if not name.startswith(CROSSPLAY)]
+def student_answers(view: RunView, suite: str, step: int) -> dict[str, Answers]:
+    """Without teachers, which `redqueen eval` measures too."""
+    return {
+        name: answers
+        for name, answers in answers_by_subject(view, suite, step).items()
+        if name != "base" and name not in view.teachers
+    }
 
 
-def crossplay(side: Side) -> dict[str, Any]:
-    """Students of one time on problems of another, where `redqueen crossplay` has measured it:
-    answers and right ones."""
-    query = """SELECT step, suite, count(*) AS n, sum(correct) AS right FROM evals WHERE world = :world AND suite LIKE :suites GROUP BY step, suite"""
-    rows = side.rows(query, suites=f"{CROSSPLAY}%")
+def base_answers(view: RunView, suite: str) -> Answers:
+    """The base never changes, so the last measurement holds for every step."""
+    query = """SELECT max(step) AS step FROM evals
+        WHERE world = :world AND suite = :suite AND subject = 'base'"""
+    step = view.row(query, suite=suite)["step"]
+    return {} if step is None else answers_by_subject(view, suite, step).get("base", {})
+
+
+def suites(view: RunView) -> list[dict[str, Any]]:
+    """By suite: scores over steps, and the last measurement by subject."""
+    rows = view.rows("SELECT DISTINCT suite FROM evals WHERE world = :world ORDER BY suite")
+    return [_suite(view, row["suite"]) for row in rows if not row["suite"].startswith(CROSSPLAY)]
+
+
+def crossplay(view: RunView) -> dict[str, Any]:
+    """Students as of one step on problems up to another, where `redqueen crossplay` measured it."""
+    query = """SELECT step, suite, count(*) AS n, sum(correct) AS correct FROM evals
+        WHERE world = :world AND suite LIKE :suites GROUP BY step, suite"""
     cells = sorted(
-        (row["step"], int(row["suite"].removeprefix(CROSSPLAY)), row["n"], row["right"])
-        for row in rows
+        (row["step"], int(row["suite"].removeprefix(CROSSPLAY)), row["n"], row["correct"])
+        for row in view.rows(query, suites=f"{CROSSPLAY}%")
     )
     return {
         "students": sorted({cell[0] for cell in cells}),
@@ -110,107 +101,92 @@ def crossplay(side: Side) -> dict[str, Any]:
     }
 
 
-def _suite(side: Side, suite: str) -> dict[str, Any]:
-    steps = [
-        row["step"]
-        for row in side.rows(
-            "SELECT DISTINCT step FROM evals WHERE world = :world AND suite = :suite ORDER BY step",
-            suite=suite,
-        )
-    ]
-    base = base_answers(side, suite)
+def _suite(view: RunView, suite: str) -> dict[str, Any]:
+    query = "SELECT DISTINCT step FROM evals WHERE world = :world AND suite = :suite ORDER BY step"
+    steps = [row["step"] for row in view.rows(query, suite=suite)]
+    base = base_answers(view, suite)
     lines: dict[str, list[Any]] = {"steps": [], "mean": [], "low": [], "high": [], "weakest": []}
-    last: Answers = {}
+    last: dict[str, Answers] = {}
     for step in steps:
-        students = student_answers(side, suite, step)
+        students = student_answers(view, suite, step)
         if not students:
             continue
-        last, together = (
-            students,
-            mean_estimate(list(mean_answers(list(students.values())).values())),
-        )
+        last = students
+        together = Estimate(*mean_interval([*mean_answers([*students.values()]).values()]))
         lines["steps"].append(step)
         for name, value in zip(("mean", "low", "high"), together.as_json(), strict=True):
             lines[name].append(value)
-        lines["weakest"].append(rounded(min(accuracy(found).mean for found in students.values())))
+        lines["weakest"].append(round_digits(min(accuracy(own).mean for own in students.values())))
     return {
         "suite": suite,
         "lines": lines,
         "base": accuracy(base).as_json() if base else None,
         "items": len(base or next(iter(last.values()), {})),
-        "subjects": [_subject(name, found, base) for name, found in last.items()],
+        "subjects": [_subject(name, answers, base) for name, answers in last.items()],
         "students": _subject("students", mean_answers(list(last.values())), base) if last else None,
-        "tiers": _tiers(side, suite, steps[-1] if steps else 0),
+        "tiers": _tiers(view, suite, steps[-1] if steps else 0),
         "agreement": agreement(last),
     }
 
 
-def _subject(name: str, answers: Mapping[str, float], base: Mapping[str, float]) -> dict[str, Any]:
-    gained = paired(answers, base) if base else None
+def _subject(name: str, answers: Answers, base: Answers) -> dict[str, Any]:
+    gain = paired_gain(answers, base)
     return {
         "subject": name,
         "score": accuracy(answers).as_json(),
-        "gain": gained.as_json() if gained else None,
+        "gain": gain.as_json() if gain else None,
     }
 
 
-def _tiers(side: Side, suite: str, step: int) -> list[list[Any]]:
-    """By subject, kind and tier: answers and right ones."""
-    query = """SELECT subject, kind, tier, count(*) AS n, sum(correct) AS right FROM evals
-        WHERE world = :world AND suite = :suite AND step = :step GROUP BY subject, kind, tier ORDER BY subject, kind, tier"""
-    return [list(row) for row in side.rows(query, suite=suite, step=step)]
+def _tiers(view: RunView, suite: str, step: int) -> list[list[Any]]:
+    """By subject, kind and tier: answers and correct ones."""
+    query = """SELECT subject, kind, tier, count(*) AS n, sum(correct) AS correct FROM evals
+        WHERE world = :world AND suite = :suite AND step = :step
+        GROUP BY subject, kind, tier ORDER BY subject, kind, tier"""
+    return [list(row) for row in view.rows(query, suite=suite, step=step)]
 
 
-def agreement(answers: Answers) -> dict[str, Any]:
-    """For each pair of students: on how many items they agree, right or wrong, and Cohen's kappa,
-    which leaves out what chance would give."""
+def agreement(answers: dict[str, Answers]) -> dict[str, Any]:
+    """For each pair of students: the share of items on which both are correct or both wrong, and
+    Cohen's kappa, which corrects it for chance."""
     names = sorted(answers)
     pairs = []
-    for number, one in enumerate(names):
-        for other in names[number + 1 :]:
-            common = answers[one].keys() & answers[other].keys()
-            if common:
-                pairs.append(
-                    [
-                        one,
-                        other,
-                        *_agree(
-                            [
-                                (answers[one][item] >= 0.5, answers[other][item] >= 0.5)
-                                for item in sorted(common)
-                            ]
-                        ),
-                    ]
-                )
+    for number, first in enumerate(names):
+        for second in names[number + 1 :]:
+            common = sorted(answers[first].keys() & answers[second].keys())
+            verdicts = [(answers[first][i] >= 0.5, answers[second][i] >= 0.5) for i in common]
+            if verdicts:
+                pairs.append([first, second, *_kappa(verdicts)])
     return {"subjects": names, "pairs": pairs}
 
 
-def _agree(both: Sequence[tuple[bool, bool]]) -> tuple[float | None, float | None]:
-    n = len(both)
-    same = sum(one == other for one, other in both) / n
-    first, second = (sum(pair[which] for pair in both) / n for which in (0, 1))
+def _kappa(verdicts: Sequence[tuple[bool, bool]]) -> tuple[float | None, float | None]:
+    """The observed agreement, and kappa; None where chance alone explains it all."""
+    n = len(verdicts)
+    same = sum(first == second for first, second in verdicts) / n
+    first, second = (sum(pair[which] for pair in verdicts) / n for which in (0, 1))
     chance = first * second + (1 - first) * (1 - second)
-    return rounded(same, 4), rounded((same - chance) / (1 - chance), 4) if chance < 1 else None
+    kappa = round_digits((same - chance) / (1 - chance), 4) if chance < 1 else None
+    return round_digits(same, 4), kappa
 
 
-def by_kind(side: Side, found: list[Tally], role: str) -> dict[str, Any]:
-    """In the last quarter of the run: for each place of a role and each kind, valid problems
-    attempted and the sum of their solve rates."""
-    since = side.windows.count * 3 // 4
+def by_kind(view: RunView, counts: list[ProposalCount], role: str) -> dict[str, Any]:
+    """In the last quarter of the run, by slot of a role and by kind: problems attempted, and the
+    sum of their solve rates."""
+    since = view.windows.count * 3 // 4
     cells: dict[tuple[str, str], list[float]] = {}
-    for one in found:
+    for one in counts:
         if one.valid and one.window >= since and one.outcome != "unattempted":
             member = one.teacher if role == "teacher" else one.student
-            cell = cells.setdefault((side.places.get(member, member), one.kind), [0, 0.0])
+            cell = cells.setdefault((slot_name(member), one.kind), [0, 0.0])
             cell[0] += one.count
             cell[1] += one.solved
-    places, kinds = sorted({place for place, _ in cells}), sorted({kind for _, kind in cells})
+    slots, kinds = sorted({slot for slot, _ in cells}), sorted({kind for _, kind in cells})
     return {
-        "places": places,
+        "slots": slots,
         "kinds": kinds,
-        "since": since * side.windows.size + 1,
         "cells": [
-            [places.index(place), kinds.index(kind), n, rounded(solved)]
-            for (place, kind), (n, solved) in sorted(cells.items())
+            [slots.index(slot), kinds.index(kind), n, round_digits(solved)]
+            for (slot, kind), (n, solved) in sorted(cells.items())
         ],
     }

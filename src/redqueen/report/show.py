@@ -1,46 +1,44 @@
-"""One problem in a terminal: its program, its gold answers and every attempt, with nothing left in
-it that a terminal would act on."""
+"""Prints one problem for a terminal: payload, gold answers and every attempt, control characters
+escaped."""
 
-import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from redqueen.errors import DataError
-from redqueen.ledger.store import reader
-from redqueen.report.escape import plain
-from redqueen.report.run_view import Side, sides
-from redqueen.report.sample import proposal
+from redqueen.ledger.run_reader import RunReader
+from redqueen.report.escape import escape_controls
+from redqueen.report.run_view import RunView, open_views
+from redqueen.report.sample import read_proposal
 
 
-def show_problem(folder: Path, key: str) -> str:
-    """The problem whose key begins like this."""
-    with contextlib.closing(reader(folder)) as connection:
-        for side in sides(connection, folder):
-            pattern = key.replace("%", "").replace("_", "") + "%"
-            found = side.rows(
-                "SELECT step, proposal FROM proposals WHERE world = :world AND problem LIKE :pattern LIMIT 1",
-                pattern=pattern,
-            )
-            if found:
-                return plain("\n".join(_lines(side, *found[0])))
+def show_problem(run: RunReader | str | Path, key: str) -> str:
+    """The problem whose key starts with `key`."""
+    query = """SELECT step, proposal FROM proposals
+        WHERE world = :world AND substr(problem, 1, length(:key)) = :key LIMIT 1"""
+    with open_views([run]) as views:
+        for view in views:
+            for step, number in view.rows(query, key=key):
+                return escape_controls("\n".join(_lines(view, step, number)))
+        folder = views[0].folder
     raise DataError(
-        f"the run in {folder} has no problem whose key begins with '{plain(key)}'; the report and `redqueen export --problems` have the keys"
+        f"no problem in {folder} has a key that starts with '{escape_controls(key)}'. "
+        "The report and `redqueen export --problems` list the keys."
     )
 
 
-def _lines(side: Side, step: int, number: int) -> Iterator[str]:
-    found = proposal(side, step, number)
-    rate = (
-        "not attempted"
-        if found["solve_rate"] is None
-        else f"{100 * found['solve_rate']:.0f} % right"
+def _lines(view: RunView, step: int, number: int) -> Iterator[str]:
+    proposal = read_proposal(view, step, number)
+    rate = proposal["solve_rate"]
+    solved = "not attempted" if rate is None else f"solve rate {100 * rate:.0f} %"
+    yield (
+        f"{proposal['kind']} {proposal['problem']}: step {step}, "
+        f"{proposal['teacher']} -> {proposal['student']}, {solved}, reward {proposal['reward']}"
     )
-    yield f"{found['kind']} {found['problem']}: step {step}, {found['teacher']} -> {found['student']}, {rate}, reward {found['reward']}"
-    for name, value in found["payload"].items():
-        yield f"\n{name}:\n" + "\n".join(value if isinstance(value, list) else [str(value)])
-    yield "\ngold:\n" + "\n".join(map(str, found["gold"]))
-    for place, (text, verdict, detail, reward, _, tokens) in enumerate(found["attempts"], 1):
-        yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens" + (
-            f" ({detail})" if detail else ""
-        )
+    for name, value in {**proposal["payload"], "gold": proposal["gold"]}.items():
+        if value not in ("", []):
+            yield f"\n{name}:"
+            yield from map(str, value if isinstance(value, list) else [value])
+    for place, (text, verdict, detail, reward, _, tokens) in enumerate(proposal["attempts"], 1):
+        why = f" ({detail})" if detail else ""
+        yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens{why}"
         yield text.rstrip()

@@ -1,22 +1,27 @@
-"""Trackers that others watch their runs with: TensorBoard, Weights & Biases, Trackio. Optional
-extras, off unless they are asked for.
+"""Sends the metrics of every step to TensorBoard, Weights & Biases or Trackio, or to a tracker of
+your own by import path. Each is an optional extra, off by default.
 
-They get figures only, never texts, and nothing is read back from them. The ledger has everything in
-any case: a tracker that fails is said once and left out, and the run goes on.
+Trackers get numbers only, never texts, and nothing is read back from them. The ledger has
+everything in any case: a tracker that fails is logged once and dropped, and the run goes on.
 """
 
 import importlib
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from types import TracebackType
+from typing import Any, Protocol, Self
 
-from redqueen.errors import ConfigError, unknown
+from redqueen.config.registry import Registry
+from redqueen.errors import ConfigError
+
+_log = logging.getLogger(__name__)
 
 
 class Tracker(Protocol):
-    def step(self, step: int, metrics: Mapping[str, float]) -> None:
-        """The figures of a step, by name."""
-        ...
+    """Made with the run's folder, its name and its settings."""
+
+    def step(self, step: int, metrics: Mapping[str, float]) -> None: ...
 
     def close(self) -> None: ...
 
@@ -24,8 +29,10 @@ class Tracker(Protocol):
 class TensorBoard:
     """Event files in the run's folder, for `tensorboard --logdir`."""
 
+    requires = ("tensorboard",)
+
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:
-        writer = _needed("torch.utils.tensorboard", "tensorboard", also="tensorboard")
+        writer = importlib.import_module("torch.utils.tensorboard")
         self._writer = writer.SummaryWriter(str(folder / "tensorboard"))
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -37,13 +44,11 @@ class TensorBoard:
         self._writer.close()
 
 
-class _Logged:
-    """Weights & Biases and Trackio, which share an interface."""
-
-    module = ""
+class WeightsAndBiases:
+    requires = ("wandb",)
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:
-        self._library = _needed(self.module, self.module)
+        self._library = importlib.import_module(self.requires[0])
         self._library.init(project="redqueen", name=name, config=dict(settings))
 
     def step(self, step: int, metrics: Mapping[str, float]) -> None:
@@ -53,74 +58,66 @@ class _Logged:
         self._library.finish()
 
 
-class WeightsAndBiases(_Logged):
-    module = "wandb"
+class Trackio(WeightsAndBiases):
+    """Has the interface of wandb."""
+
+    requires = ("trackio",)
 
 
-class Trackio(_Logged):
-    module = "trackio"
-
-
-TRACKERS: dict[str, Callable[[Path, str, Mapping[str, Any]], Tracker]] = {
-    "tensorboard": TensorBoard,
-    "wandb": WeightsAndBiases,
-    "trackio": Trackio,
-}
+TRACKERS: Registry[Callable[[Path, str, Mapping[str, Any]], Tracker]] = Registry(
+    "tracker", {"tensorboard": TensorBoard, "wandb": WeightsAndBiases, "trackio": Trackio}
+)
 
 
 class Trackers:
-    """Those that were asked for, together."""
+    """The trackers of a run, by name. A context manager: closes them at the end."""
 
-    def __init__(self, trackers: Mapping[str, Tracker], say: Callable[[str], None]) -> None:
-        self._trackers, self._say = dict(trackers), say
+    def __init__(self, trackers: Mapping[str, Tracker]) -> None:
+        self._trackers = dict(trackers)
 
     def step(self, step: int, metrics: Mapping[str, float], world: str = "") -> None:
-        """Hand on a step's figures; those of several worlds are told apart by a prefix."""
-        named = (
-            {f"{world}/{name}": value for name, value in metrics.items()}
-            if world
-            else dict(metrics)
-        )
-        for name in list(self._trackers):
-            self._try(name, lambda tracker: tracker.step(step, named))
+        """Send the metrics of a step; `world` is a prefix that tells several worlds apart."""
+        prefix = f"{world}/" if world else ""
+        named = {f"{prefix}{name}": value for name, value in metrics.items()}
+        self._call_each(lambda tracker: tracker.step(step, named))
 
     def close(self) -> None:
-        for name in list(self._trackers):
-            self._try(name, lambda tracker: tracker.close())
+        self._call_each(lambda tracker: tracker.close())
 
-    def _try(self, name: str, what: Callable[[Tracker], None]) -> None:
-        try:
-            what(self._trackers[name])
-        except Exception as error:
-            self._say(f"the tracker {name} failed and is left out from here on: {error}")
-            del self._trackers[name]
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _call_each(self, call: Callable[[Tracker], None]) -> None:
+        for name, tracker in list(self._trackers.items()):
+            try:
+                call(tracker)
+            except Exception as error:  # noqa: BLE001  (whatever it raises, the run goes on)
+                _log.warning("the tracker %s failed and is dropped: %s", name, error)
+                del self._trackers[name]
 
 
-def open_trackers(
-    names: Sequence[str], folder: Path, settings: Mapping[str, Any], say: Callable[[str], None]
-) -> Trackers:
-    """The trackers of these names for the run in a folder; none, for none."""
+def track(names: Sequence[str], folder: Path, settings: Mapping[str, Any]) -> Trackers:
+    """Start these trackers for the run in a folder."""
     check_trackers(names)
-    return Trackers(
-        {name: TRACKERS[name](folder, folder.resolve().name, settings) for name in names}, say
-    )
+    run_name = folder.resolve().name
+    return Trackers({name: TRACKERS[name](folder, run_name, settings) for name in names})
 
 
 def check_trackers(names: Sequence[str]) -> None:
-    """A name that is none, or a library that is not installed, is an error before anything is
-    begun."""
+    """Fail early on an unknown tracker, or one whose library is not installed."""
     for name in names:
-        if name not in TRACKERS:
-            raise ConfigError(unknown("tracker", name, TRACKERS))
-        _needed(name, name)
-
-
-def _needed(module: str, extra: str, also: str | None = None) -> Any:
-    try:
-        if also is not None:
-            importlib.import_module(also)
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ConfigError(
-            f"the tracker {extra} is not installed: pip install 'redqueen[{extra}]'"
-        ) from error
+        for module in getattr(TRACKERS[name], "requires", ()):
+            try:
+                importlib.import_module(module)
+            except ImportError as error:
+                raise ConfigError(
+                    f"the tracker {name} needs {module}: pip install 'redqueen[{name}]'"
+                ) from error

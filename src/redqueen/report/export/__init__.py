@@ -1,1 +1,1 @@
-"""Files for others: problems as data sets, members with model cards."""
+"""Files for other tools: problems as data sets, members with model cards."""

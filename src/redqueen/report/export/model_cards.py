@@ -1,24 +1,26 @@
-"""The README of an export: what it is, where it comes from, how it was measured, how to use it, and
-what it is not."""
+"""The README of an export: what it is, where it comes from, how it scored, how to use it, and its
+limits."""
 
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from redqueen import __version__
-from redqueen.report.escape import plain
+from redqueen.report.escape import escape_controls
 
 _USE_ADAPTER = """```python
 from peft import PeftModel
-{more}from transformers import AutoModelForCausalLM, AutoTokenizer
+{imports}from transformers import AutoModelForCausalLM, AutoTokenizer
 
 base = AutoModelForCausalLM.from_pretrained({path})
 tokenizer = AutoTokenizer.from_pretrained({path})
 model = PeftModel.from_pretrained(base, "this-folder")
 ```"""
-_IN_VLLM = "\n\nIn vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder --max-lora-rank {room}`."
-_RANKS_OF_VLLM = (1, 8, 16, 32, 64, 128, 256, 320, 512)
-"""What vLLM takes as --max-lora-rank: it refuses other numbers, but loads any adapter up to the one
-it is given."""
+_USE_VLLM = (
+    "\n\nWith vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder "
+    "--max-lora-rank {max_rank}`."
+)
+_VLLM_RANKS = (1, 8, 16, 32, 64, 128, 256, 320, 512)
+"""What vLLM accepts as --max-lora-rank; it loads any adapter up to it."""
 _USE_MODEL = """```python
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -27,82 +29,106 @@ tokenizer = AutoTokenizer.from_pretrained("this-folder")
 ```"""
 
 
-def model_card(what: str, name: str, run: dict[str, Any], merged: bool) -> str:
-    """`what` says in a sentence what the weights are; `run` has base, rank, step, steps, created,
-    name, scores."""
-    head = [
-        "base_model: " + run["base"],
-        "library_name: " + ("transformers" if merged else "peft"),
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What a model card says about the weights."""
+
+    name: str
+    run: str
+    base: str
+    rank: int
+    step: int
+    """The step after which they were saved."""
+    steps: str
+    """Steps the run was to have."""
+    created: str
+    scores: Sequence[tuple[str, str, str]] = ()
+    """Suite, score and gain over the base."""
+
+
+def model_card(what: str, facts: CardFacts, merged: bool) -> str:
+    """`what` says in a sentence what the weights are."""
+    form = "Full weights, merged into the base." if merged else "A LoRA adapter in PEFT format."
+    front_matter = [
+        f"base_model: {facts.base}",
+        f"library_name: {'transformers' if merged else 'peft'}",
         "tags: [lora, reinforcement-learning, redqueen]",
     ]
-    more, path = (
-        ("from redqueen.models.base import PAWN\n", "PAWN")
-        if run["base"] == "pawn"
-        else ("", f'"{plain(run["base"])}"')
-    )
-    room = next((rank for rank in _RANKS_OF_VLLM if rank >= run["rank"]), None)
-    form = (
-        _USE_MODEL
-        if merged
-        else _USE_ADAPTER + ("" if run["base"] == "pawn" or room is None else _IN_VLLM)
-    )
-    use = form.format(more=more, path=path, base=plain(run["base"]), name=name.lower(), room=room)
     parts = [
-        "---\n" + "\n".join(plain(line) for line in head) + "\n---",
-        f"# {plain(name)}, from the run {plain(run['name'])}",
-        what,
-        f"Trained by Red Queen {__version__}, after PopuLoRA (arXiv 2605.16727): teachers invent problems with verified answers, students solve "
-        f"them, both learn, the weakest are replaced. Base: `{plain(run['base'])}`. Rank {run['rank']}. "
-        f"Taken after step {run['step']} of {run['steps']}; the run began {plain(run['created'])}.",
+        "---\n" + "\n".join(front_matter) + "\n---",
+        f"# {facts.name}, from the run {facts.run}",
+        f"{what} {form}",
+        f"Trained by Red Queen {__version__}, after PopuLoRA (arXiv 2605.16727): teachers propose "
+        "problems with verified answers, students solve them, both learn, and the weakest are "
+        f"replaced. Base: `{facts.base}`. Rank {facts.rank}. Saved after step {facts.step} of "
+        f"{facts.steps}; the run began {facts.created}.",
         "## How to use it",
-        use,
+        _USE_MODEL if merged else _adapter_usage(facts),
         "## Scores",
-        _scores(run["scores"]),
+        _score_table(facts.scores),
         "## Limits",
-        "It was trained on small programs in Python whose answers can be checked, and on nothing else: not for safety, not for facts. "
-        "It inherits the base's licence and its faults. Scores are of one run; other seeds give other scores.",
+        "It was trained only on small problems whose answers can be verified, not for safety and "
+        "not for facts. It inherits the licence and the flaws of the base. The scores are of one "
+        "run; other seeds give other scores.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return escape_controls("\n\n".join(parts)) + "\n"
 
 
-def _scores(scores: list[tuple[str, str, str]]) -> str:
+def _adapter_usage(facts: CardFacts) -> str:
+    if facts.base == "pawn":
+        return _USE_ADAPTER.format(imports="from redqueen.models.base import PAWN\n", path="PAWN")
+    usage = _USE_ADAPTER.format(imports="", path=f'"{facts.base}"')
+    max_rank = next((rank for rank in _VLLM_RANKS if rank >= facts.rank), None)
+    if max_rank is None:
+        return usage
+    return usage + _USE_VLLM.format(base=facts.base, name=facts.name.lower(), max_rank=max_rank)
+
+
+def _score_table(scores: Sequence[tuple[str, str, str]]) -> str:
     if not scores:
-        return "The run measured none of these weights on a held-out suite."
+        return "These weights were not measured on a held-out suite."
+    head = "| suite | correct (95 % interval) | points over the base, paired by item |"
     rows = [f"| {suite} | {score} | {gain} |" for suite, score, gain in scores]
-    return "\n".join(
-        [
-            "| suite | right (95 % interval) | points over the base, item by item |",
-            "|---|---|---|",
-            *rows,
-        ]
+    return "\n".join([head, "|---|---|---|", *rows])
+
+
+def data_card(run: str, base: str, steps: int, file: str, kinds: Mapping[str, int]) -> str:
+    counted = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
+    return escape_controls(
+        _DATA_CARD.format(
+            run=run, base=base, steps=steps, file=file, count=sum(kinds.values()), kinds=counted
+        )
     )
 
 
-def data_card(run: dict[str, Any], file: Path, count: int, kinds: dict[str, int]) -> str:
-    counted = ", ".join(f"{number:,} {plain(kind)}" for kind, number in kinds.items())
-    return f"""---
+_DATA_CARD = """---
 task_categories: [text-generation]
 tags: [code, synthetic, verifiable, redqueen]
 ---
 
-# The curriculum of the run {plain(run["name"])}
+# The curriculum of the run {run}
 
-`{file.name}`: {count:,} problems ({counted}) that teachers on `{plain(run["base"])}` invented in {run["step"]} steps, in the order in which they were
-posed, each once. Every program ran in a sandbox, in three processes alike; `outputs` are what it returned, so answers can be checked by running it.
+`{file}`: {count:,} problems ({kinds}) that teachers on `{base}` invented in {steps} steps, in the
+order in which they were proposed, each once. Every program ran in a sandbox with equal results in
+three processes; `gold` is what it returned, so answers can be checked by running it.
 
-| field | what it is |
+| field | meaning |
 |---|---|
-| `kind` | `code_o`: give the output; `code_i`: give an input with that output; `code_f`: give the program, from half of the pairs and `message` |
-| `program`, `inputs`, `outputs` | a function `f`; arguments of calls, as between the parentheses; what came of them |
-| `solve_rate`, `right`, `attempts` | how the matched student did |
-| `difficulty_rating` | the skill that would solve it half of the time, on the scale of the run's TrueSkill ratings |
-| `teacher`, `teacher_rating`, `teacher_ancestors` | who wrote it, and whom that member descends from |
+| `kind` | `code_o`: predict the output; `code_i`: find an input with that output; \
+`code_f`: write the program, given half of the pairs and `message` |
+| `program`, `inputs`, `gold` | a function `f`; the arguments of each call; the results |
+| `solve_rate`, `correct`, `attempts` | how the matched student did |
+| `difficulty_rating` | the skill that would solve it half of the time, as a TrueSkill rating |
+| `teacher`, `teacher_rating`, `teacher_ancestors` | who proposed it, and its ancestors |
 | `student`, `student_rating` | who attempted it |
-| `shown` | keys of the problems that the teacher was shown |
-| `ast_depth`, `cyclomatic`, `loc`, `variables`, `steps_executed`, `cell` | complexity, and the structural cell |
-| `structure`, `behaviour` | hashes: equal programs but for names and layout; equal results for probe inputs |
+| `shown` | keys of the problems in the teacher's prompt |
+| `ast_depth`, `cyclomatic`, `loc`, `variables`, `steps_executed` | complexity |
+| `cell` | cell of the coverage map |
+| `structure`, `behaviour` | hashes: equal programs up to names and layout; equal outputs for \
+probe inputs |
 | `step`, `world`, `arm`, `seed` | when and where |
 
-A solve rate is one student's, at one moment: it says as much about the student as about the problem. Programs are by models and unread by people:
-run them in a sandbox only. Red Queen reads the JSONL back: `archive.seeds` or `fixed.source` may name it.
+A solve rate is of one student at one time: it says as much about the student as about the problem.
+The programs were written by models and read by no one: run them in a sandbox only. Red Queen reads
+the JSONL back: name it in `archive.seeds` or `fixed.source`.
 """

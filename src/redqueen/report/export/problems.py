@@ -1,119 +1,131 @@
-"""The curriculum as a data set that another trainer can use: every problem with its verified
-answers, how hard it was, and where it comes from.
+"""The curriculum as a data set for other trainers: every problem with its gold answers, how hard it
+was, and where it comes from.
 
 JSONL can be read back by `archive.seeds` and `fixed.source`; Parquet needs the extra `parquet`.
 """
 
 import importlib
-import importlib.util
 import json
 import math
-from collections import defaultdict
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from statistics import NormalDist
 from typing import Any, Literal
 
 from redqueen.errors import ConfigError
-from redqueen.report.run_view import Side, rounded
+from redqueen.ledger.run_reader import RunReader
+from redqueen.report.export.folder import check_empty, choose_world
+from redqueen.report.export.model_cards import data_card
+from redqueen.report.run_view import RunView, open_views, round_digits
 
 Format = Literal["jsonl", "parquet"]
 _BETA = 25 / 6
+_PROBLEMS = """SELECT q.problem, q.kind, p.step, p.teacher, m.student, q.payload, q.gold,
+        q.features, q.cell, q.structure, q.behaviour, p.shown
+    FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
+    JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
+    WHERE p.world = :world ORDER BY p.step, p.proposal"""
+_ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
+    WHERE world = :world GROUP BY problem"""
 
 
-def export_problems(found: list[Side], folder: Path, form: Format) -> tuple[Path, int]:
-    """All problems of these worlds in one file; its path and their number."""
-    if form == "parquet" and importlib.util.find_spec("pyarrow") is None:
-        raise ConfigError(
-            "Parquet needs pyarrow, which is not installed: pip install 'redqueen[parquet]', or leave out --format for JSONL"
-        )
+def export_problems(
+    run: RunReader | str | Path,
+    out: str | Path,
+    form: Format = "jsonl",
+    world: int | None = None,
+) -> Path:
+    """Write the problems of a run, or of one of its worlds, with a card; returns the data file."""
+    folder = check_empty(Path(out))
+    if form == "parquet":
+        _require_pyarrow()
+    with open_views([run]) as views:
+        chosen = views if world is None else [choose_world(views, world)]
+        rows = [row for view in chosen for row in list_problems(view)]
+        first = chosen[0]
     folder.mkdir(parents=True, exist_ok=True)
-    rows = (row for side in found for row in problems(side))
     path = folder / f"problems.{form}"
-    return path, _write_jsonl(rows, path) if form == "jsonl" else _write_parquet(rows, path)
+    (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
+    kinds = Counter(row["kind"] for row in rows)
+    card = data_card(first.name, first.about.get("base", ""), first.last, path.name, kinds)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    return path
 
 
-def problems(side: Side) -> Iterator[dict[str, Any]]:
-    """In the order in which they were posed, each once."""
-    answers = _answers(side)
-    ratings = {
-        (row["step"], row["member"]): row["mu"]
-        for row in side.rows("SELECT step, member, mu FROM ratings WHERE world = :world")
-    }
-    ancestors = _ancestors(side)
-    beta = side.setting("match.rating.beta", _BETA)
-    query = """SELECT q.problem, q.kind, q.payload, q.gold, q.features, q.cell, q.structure, q.behaviour,
-            p.step, p.teacher, m.student, p.shown
-        FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
-        JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
-        WHERE p.world = ? ORDER BY p.step, p.proposal"""
+def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
+    """In the order in which they were proposed, each once."""
+    attempts = {key: (n, correct) for key, n, correct in view.rows(_ATTEMPTS)}
+    query = "SELECT step, member, mu FROM ratings WHERE world = :world"
+    ratings = {(step, member): mu for step, member, mu in view.rows(query)}
+    ancestors = _ancestors(view)
+    beta = view.setting("rate.beta", _BETA)
     seen: set[str] = set()
-    for row in side.connection.execute(query, (side.world,)):
+    for row in view.rows(_PROBLEMS):
         if row["problem"] in seen:
             continue
         seen.add(row["problem"])
-        attempts, right = answers.get(row["problem"], (0, 0))
-        student = ratings.get((row["step"] - 1, row["student"]))
+        n, correct = attempts.get(row["problem"], (0, 0))
+        before = row["step"] - 1
+        student = ratings.get((before, row["student"]))
         yield {
             **{name: row[name] for name in ("problem", "kind", "step", "teacher", "student")},
             **json.loads(row["payload"]),
-            "outputs": json.loads(row["gold"]),
-            "attempts": attempts,
-            "right": right,
-            "solve_rate": right / attempts if attempts else None,
-            "difficulty_rating": difficulty_rating(student, attempts, right, beta),
-            "teacher_rating": rounded(ratings.get((row["step"] - 1, row["teacher"]))),
-            "student_rating": rounded(student),
+            "gold": json.loads(row["gold"]),
+            "attempts": n,
+            "correct": correct,
+            "solve_rate": correct / n if n else None,
+            "difficulty_rating": difficulty_rating(student, n, correct, beta),
+            "teacher_rating": round_digits(ratings.get((before, row["teacher"]))),
+            "student_rating": round_digits(student),
             "shown": json.loads(row["shown"]),
             "teacher_ancestors": ancestors.get(row["teacher"], []),
             **json.loads(row["features"]),
             **{name: row[name] for name in ("cell", "structure", "behaviour")},
-            "world": side.world,
-            "arm": side.arm,
-            "seed": side.seed,
+            "world": view.world,
+            "arm": view.arm,
+            "seed": view.seed,
         }
 
 
 def difficulty_rating(
-    student: float | None, attempts: int, right: int, beta: float
+    student: float | None, attempts: int, correct: int, beta: float
 ) -> float | int | None:
     """The skill, on the scale of the ratings, that would solve the problem half of the time.
 
-    From the student's rating before the step and its right answers, with half an answer added on
-    either side: few attempts are no proof.
+    From the student's rating before the step and its solve rate. Half an attempt is added on either
+    side, so that few attempts do not give an infinite difficulty.
     """
     if student is None or not attempts:
         return None
-    return rounded(
-        student - math.sqrt(2) * beta * NormalDist().inv_cdf((right + 0.5) / (attempts + 1))
-    )
+    rate = (correct + 0.5) / (attempts + 1)
+    return round_digits(student - math.sqrt(2) * beta * NormalDist().inv_cdf(rate))
 
 
-def _answers(side: Side) -> dict[str, tuple[int, int]]:
-    query = "SELECT problem, count(*) AS n, sum(verdict = 'correct') AS right FROM attempts WHERE world = :world GROUP BY problem"
-    return {row["problem"]: (row["n"], row["right"]) for row in side.rows(query)}
+def _ancestors(view: RunView) -> dict[str, list[str]]:
+    """All ancestors of each member, the nearest first."""
+    ancestors: dict[str, list[str]] = defaultdict(list)
+    for member in view.run.births(view.world):
+        parents = member["parents"]
+        older = (ancestor for parent in parents for ancestor in ancestors[parent])
+        ancestors[member["member"]] = list(dict.fromkeys([*parents, *older]))
+    return dict(ancestors)
 
 
-def _ancestors(side: Side) -> dict[str, list[str]]:
-    """All members that a member descends from, the nearest first."""
-    found: dict[str, list[str]] = defaultdict(list)
-    for row in side.rows("SELECT member, parents FROM births WHERE world = :world ORDER BY step"):
-        parents = json.loads(row["parents"])
-        found[row["member"]] = list(
-            dict.fromkeys([*parents, *(older for parent in parents for older in found[parent])])
-        )
-    return dict(found)
-
-
-def _write_jsonl(rows: Iterator[dict[str, Any]], path: Path) -> int:
-    count = 0
+def _write_jsonl(rows: Iterable[dict[str, Any]], path: Path) -> None:
     with path.open("w", encoding="utf-8") as file:
-        for count, row in enumerate(rows, 1):
-            file.write(json.dumps(row, ensure_ascii=False) + "\n")
-    return count
+        file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _write_parquet(rows: Iterator[dict[str, Any]], path: Path) -> int:
-    table = importlib.import_module("pyarrow").Table.from_pylist(list(rows))
+def _require_pyarrow() -> None:
+    try:
+        importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise ConfigError(
+            "Parquet needs pyarrow: pip install 'redqueen[parquet]', or use the format jsonl"
+        ) from error
+
+
+def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
+    table = importlib.import_module("pyarrow").Table.from_pylist(rows)
     importlib.import_module("pyarrow.parquet").write_table(table, path)
-    return int(table.num_rows)

@@ -1,0 +1,131 @@
+"""Members of a run for other tools: PEFT adapters or full weights, with a model card.
+
+The weights are those of the newest checkpoint.
+"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from redqueen.errors import ConfigError
+from redqueen.ledger.run_reader import RunReader
+from redqueen.report.export.folder import check_empty, choose_world
+from redqueen.report.export.model_cards import CardFacts, model_card
+from redqueen.report.run_view import RunView, open_views
+from redqueen.report.scores import suites
+
+if TYPE_CHECKING:
+    from redqueen.models.adapter import Adapter
+    from redqueen.models.base import Base
+
+_ROLES = {
+    "teacher": "A teacher: it proposes problems.",
+    "student": "A student: it solves problems.",
+    "both": "A member of a self-play run: it proposes and solves problems.",
+}
+
+
+def export_member(
+    run: RunReader | str | Path,
+    member: str,
+    out: str | Path,
+    *,
+    merged: bool = False,
+    world: int | None = None,
+    base: str | None = None,
+) -> Path:
+    """Write a living member as a PEFT folder, or merged into its base as full weights.
+
+    `base`: where the run's base is now, if it moved.
+    """
+    from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
+
+    folder = check_empty(Path(out))
+    with open_views([run]) as views:
+        view = choose_world(views, world)
+        checkpoint = newest_checkpoint(view.folder)
+        saved = choose(saved_members(checkpoint, view.world), member)
+        loaded, (adapter,) = load_adapters(view.about, checkpoint, [saved], base)
+        scores = _scores(view, member, checkpoint.step)
+        facts = _facts(view, member, adapter.rank, checkpoint.step, scores)
+        _write(loaded, adapter, folder, merged, _ROLES[saved.role], facts)
+    return folder
+
+
+def export_soup(
+    run: RunReader | str | Path,
+    out: str | Path,
+    *,
+    merged: bool = False,
+    world: int | None = None,
+    base: str | None = None,
+) -> Path:
+    """Write the average of all living students, truncated to their rank (a model soup)."""
+    from redqueen.ledger.members import load_adapters, newest_checkpoint, saved_members, soup
+
+    folder = check_empty(Path(out))
+    with open_views([run]) as views:
+        view = choose_world(views, world)
+        checkpoint = newest_checkpoint(view.folder)
+        students = [
+            saved for saved in saved_members(checkpoint, view.world) if saved.role != "teacher"
+        ]
+        if not students:
+            raise ConfigError(f"{view.name} has no students to average")
+        loaded, adapters = load_adapters(view.about, checkpoint, students, base)
+        adapter = soup(adapters)
+        names = ", ".join(saved.member for saved in students)
+        what = (
+            f"The average of the students {names}, truncated to their rank. It was never trained."
+        )
+        facts = _facts(view, "soup", adapter.rank, checkpoint.step, [])
+        _write(loaded, adapter, folder, merged, what, facts)
+    return folder
+
+
+def _write(
+    base: "Base", adapter: "Adapter", folder: Path, merged: bool, what: str, facts: CardFacts
+) -> None:
+    if merged:
+        from redqueen.models.merge import merge_adapter, save_model
+
+        merge_adapter(base, adapter)
+        save_model(base, folder)
+    else:
+        from redqueen.models.peft_io import save_adapter
+
+        # The base's name, not where its files are on this machine.
+        save_adapter(adapter, folder, base=facts.base, fingerprint=base.fingerprint)
+    (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
+
+
+def _facts(
+    view: RunView, name: str, rank: int, step: int, scores: list[tuple[str, str, str]]
+) -> CardFacts:
+    about = view.about
+    return CardFacts(
+        name=name,
+        run=view.name,
+        base=about.get("base", ""),
+        rank=rank,
+        step=step,
+        steps=about.get("steps", "?"),
+        created=about.get("created", ""),
+        scores=scores,
+    )
+
+
+def _scores(view: RunView, member: str, step: int) -> list[tuple[str, str, str]]:
+    """Suite, score and gain, measured at exactly this step: earlier ones are of other weights."""
+    scores = []
+    for suite in suites(view):
+        if suite["lines"]["steps"][-1:] != [step]:
+            continue
+        for subject in suite["subjects"]:
+            if subject["subject"] == member:
+                mean, low, high = (100 * value for value in subject["score"])
+                gain = "–"
+                if subject["gain"] is not None:
+                    points = (100 * value for value in subject["gain"])
+                    gain = "{:+.1f} [{:+.1f}, {:+.1f}]".format(*points)
+                scores.append((suite["suite"], f"{mean:.1f} % [{low:.1f}, {high:.1f}]", gain))
+    return scores

@@ -1,0 +1,40 @@
+"""What happened in a run and what looks suspicious, in plain sentences.
+
+Each check is a function from the figures to findings, usually none. They are rules of thumb: a
+finding says what was seen, by how much, and where to look. None of them is proof.
+"""
+
+from redqueen.report.findings import run, students, teachers
+from redqueen.report.findings.finding import Check, Figures, Finding
+
+__all__ = ["CHECKS", "CHECKS_OF_TEACHERS", "Finding", "list_findings"]
+
+CHECKS_OF_TEACHERS: tuple[Check, ...] = (
+    teachers.complexity,
+    teachers.balance,
+    teachers.validity,
+    teachers.repeats_and_limits,
+    teachers.novelty,
+    teachers.templates,
+)
+"""Skipped where the problems are fixed."""
+CHECKS: tuple[Check, ...] = (
+    run.progress,
+    *CHECKS_OF_TEACHERS,
+    students.solve_rate,
+    students.malformed,
+    students.reasoning,
+    run.evolution,
+    run.collapse,
+    students.held_out,
+    students.forgetting,
+    students.specialists,
+    run.training,
+)
+
+
+def list_findings(figures: Figures) -> list[Finding]:
+    """Facts first, then what went well, then what looks suspicious."""
+    skipped = () if figures["has_teachers"] else CHECKS_OF_TEACHERS
+    findings = [finding for check in CHECKS if check not in skipped for finding in check(figures)]
+    return sorted(findings, key=lambda finding: ("fact", "good", "warning").index(finding.level))

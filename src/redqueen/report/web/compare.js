@@ -1,0 +1,56 @@
+// The page of a comparison: for each way of matching, every outcome as bars with intervals, and all numbers as a table.
+
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const COLORS = ["#7d8590", "#c8324a", "#2a78b8", "#1f9e95", "#a04a9c", "#e0812f", "#b99a2e", "#4f9b4a"];
+const ARMS = DATA.arms.map((one) => one.arm);
+const armColor = (arm) => COLORS[ARMS.indexOf(arm) % COLORS.length];
+const short = (value) => (Math.abs(value) >= 1e6 ? value.toExponential(2) : String(+value.toPrecision(4)));
+const estimate = (value, interval) => short(value) + (interval ? ` [${short(interval[0])}, ${short(interval[1])}]` : "");
+
+function panelOf(row) {
+  const name = (arm) => (arm.length > 18 ? "…" + arm.slice(-17) : arm);
+  const rows = row.arms.map((one) => ({ name: name(one.arm), value: one.mean, low: one.interval?.[0], high: one.interval?.[1], color: armColor(one.arm) }));
+  return { type: "bars", title: row.name, zero: true, rows };
+}
+
+function difference(cell) {
+  if (!cell || cell.difference === null) return "–";
+  const p = cell.p === null ? "" : `, p ${+cell.p.toPrecision(2)}`;
+  return `${estimate(cell.difference, cell.difference_interval)}${p}${cell.pairs ? "" : " †"}`;
+}
+
+function numbersOf(rows) {
+  const head = ["", ...ARMS, ...ARMS.slice(1).map((arm) => `${arm}: difference`)];
+  const body = rows.map((row) => {
+    const cells = Object.fromEntries(row.arms.map((one) => [one.arm, one]));
+    const means = ARMS.map((arm) => (cells[arm] ? estimate(cells[arm].mean, cells[arm].interval) : "–"));
+    return [row.name, ...means, ...ARMS.slice(1).map((arm) => difference(cells[arm]))];
+  });
+  return plainTable([head, ...body]);
+}
+
+const redraws = [];
+
+function charts(rows) {
+  return html("div", { class: "panels", style: "--small:360px" }, rows.map((row) => {
+    const holder = html("div", { class: "plot" });
+    redraws.push(() => holder.replaceChildren(draw(panelOf(row), holder.clientWidth)));
+    return html("div", { class: "panel" }, html("h4", { text: visible(row.name) }), holder);
+  }));
+}
+
+function matchSection([name, tables], at) {
+  return html("section", { id: `match-${at}` },
+    html("h2", { text: name[0].toUpperCase() + name.slice(1) }), html("p", { class: "note", text: DATA.matches[name] }),
+    html("figure", { class: "wide whole" },
+      charts(tables.outcomes), html("h3", { text: "All numbers" }), numbersOf([...tables.outcomes, ...tables.compute])));
+}
+
+const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) => [one.arm, one.seeds.join(", "), one.members])]);
+const header = html("header", {},
+  html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
+  html("p", { class: "note", text: visible(DATA.method) }));
+document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...Object.entries(DATA.tables).map(matchSection));
+const redrawAll = () => redraws.forEach((redraw) => redraw());
+redrawAll();
+addEventListener("resize", redrawAll);

@@ -1,0 +1,205 @@
+// The page: header, summary, sections with the views side by side, and, if it is live, polling for newer data.
+
+const MAX_VIEWS_AT_FIRST = 3;
+let DATA = JSON.parse(document.getElementById("data").textContent);
+const SHOWN = new Set(DATA.views.map((_, at) => at).slice(0, MAX_VIEWS_AT_FIRST));
+
+const shownViews = () => DATA.views.filter((_, at) => SHOWN.has(at));
+const count = (number) => number.toLocaleString("en");
+
+function tile(name, value, note = "") {
+  return html("div", { class: "tile" },
+    html("span", { text: name }), html("b", { text: visible(value) }), html("small", { text: visible(note) }));
+}
+
+function tiles(view) {
+  const tail = Math.max(1, Math.floor(view.steps.length / 10));
+  const when = tail > 1 ? "in the last tenth of the run" : "in the last step";
+  const tailMean = (line = []) => {
+    const values = line.slice(-tail).filter((value) => value !== null);
+    return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
+  };
+  const solved = tailMean(view.metrics["solve/pass_rate"]), complexity = tailMean(view.complexity_index);
+  const gained = view.suites.find((suite) => suite.students?.gain);
+  const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${view.active ? ", running" : ""}` : "";
+  const [gain, low, high] = gained ? gained.students.gain.map(FORMATS.points) : [];
+  return html("div", { class: "tiles" },
+    tile("steps", count(view.steps_done), ofWanted),
+    tile("problems", count(view.counts.problems), `from ${count(view.counts.proposals)} proposals`),
+    tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled in total`),
+    solved === undefined ? null : tile("solve rate", FORMATS.share(solved), when),
+    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"),
+    gained ? tile("points over the base", gain, `${gained.suite}, [${low}, ${high}]`) : null);
+}
+
+const MARKS = { fact: "·", good: "✓", warning: "!" };
+
+function findings(view) {
+  const list = (levels) => view.findings.filter((one) => levels.includes(one.level)).map((one) =>
+    html("li", { class: one.level },
+      html("i", { text: MARKS[one.level] }), html("a", { href: `#${one.section}`, text: visible(one.text) })));
+  const warnings = list(["warning"]);
+  const none = "None of the checks found anything. That is no proof that all is well.";
+  return html("div", { class: "findings" },
+    html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"]))),
+    html("div", {}, html("h3", { text: "What looks suspicious" }),
+      warnings.length ? html("ul", {}, warnings) : html("p", { class: "note", text: none })));
+}
+
+function legend(panel) {
+  if (panel.legend === "slots") {
+    const slots = [...new Set(panel.series.map((one) => one.name.split(".")[0]))];
+    return legendOf(slots.sort(byNumber).map((slot) => [slot, memberColor(slot)]));
+  }
+  const isNeeded = (panel.series || []).length > 1 || panel.type === "stack";
+  return isNeeded ? legendOf(panel.series.map((one) => [one.name, one.color])) : null;
+}
+
+const byNumber = (a, b) => a.localeCompare(b, "en", { numeric: true });
+const legendOf = (entries) => html("div", { class: "legend" }, entries.map(([name, color]) =>
+  html("span", {}, html("i", { style: `background:${color}` }), visible(name))));
+
+// The numbers behind a figure, made when they are first opened.
+function numbers(panels) {
+  const details = html("details", { class: "numbers" }, html("summary", { text: "numbers" }));
+  details.addEventListener("toggle", () => {
+    if (!details.open || details.children.length > 1) return;
+    for (const panel of panels) {
+      if (panels.length > 1) details.append(html("h4", { text: visible(panel.title || "") }));
+      details.append(plainTable(table(panel)));
+    }
+  });
+  return details;
+}
+
+const redraws = [];
+
+function plot(panel, range) {
+  const holder = html("div", { class: "plot" });
+  let width = 0;
+  redraws.push(() => {
+    if (!holder.clientWidth || Math.abs(holder.clientWidth - width) < 8) return;
+    width = holder.clientWidth;
+    holder.replaceChildren(draw(panel, width, range));
+  });
+  return holder;
+}
+
+// Views side by side share their x axis, and panels of one name or place share their y axis.
+function sharedRanges(panelsByView, views) {
+  const ranges = {};
+  if (views.length > 1) {
+    const last = Math.max(...views.map((view) => view.steps_done));
+    for (const panel of panelsByView.flat()) {
+      if (panel.x) panel.xRange = [panel.xRange ? panel.xRange[0] : panel.x[0] ?? 1, last];
+    }
+  }
+  for (const panels of panelsByView) {
+    panels.forEach((panel, at) => {
+      const key = panel.scale || at;
+      ranges[key] = ranges[key] ? join([ranges[key], extent(panel)]) : extent(panel);
+    });
+  }
+  return ranges;
+}
+
+function figureFrame(figure, views, title, note, columns, more) {
+  return html("figure", { id: `figure-${figure.id}`, class: figure.wide || views.length > 1 ? "wide" : "" },
+    html("figcaption", {}, html("h3", { text: visible(title) }), note ? html("p", { class: "note", text: note }) : null),
+    html("div", { class: "views", style: `--views:${views.length}` }, columns.map((column, at) =>
+      html("div", { class: "view" },
+        views.length > 1 ? html("h4", { class: "of", text: visible(views[at].name) }) : null, column))),
+    more);
+}
+
+function customFigure(figure, views) {
+  const parts = views.map(figure.custom);
+  const first = parts.find(Boolean);
+  if (!first) return null;
+  const columns = parts.map((part) => part && html("div", {}, html("p", { class: "note", text: part.note }), part.node));
+  return figureFrame(figure, views, first.title, "", columns, null);
+}
+
+function panelFigure(figure, views) {
+  const panelsByView = views.map(figure.panels);
+  if (!panelsByView.some((panels) => panels.length)) return null;
+  const title = figure.title || panelsByView.find((panels) => panels.length)[0].title;
+  const ranges = sharedRanges(panelsByView, views);
+  const many = panelsByView.some((panels) => panels.length > 1);
+  const columns = panelsByView.map((panels) =>
+    html("div", { class: many ? "panels" : "", style: many ? `--small:${figure.small || 260}px` : "" },
+      panels.map((panel, at) => html("div", { class: "panel" },
+        many ? html("h4", { text: visible(panel.title || "") }) : null,
+        legend(panel), plot(panel, ranges[panel.scale || at])))));
+  const smoothed = panelsByView.flat().some(isSmoothed) ? " Thick line: moving average." : "";
+  const note = figure.note ? figure.note + smoothed : "";
+  return figureFrame(figure, views, title, note, columns, numbers(panelsByView.flat()));
+}
+
+function header() {
+  const first = DATA.views[0], single = DATA.views.length === 1;
+  const { base, machine, created, version } = first.about;
+  const facts = [`base ${base}`, machine, created.replace("T", " ").slice(0, 16), `redqueen ${version}`, `seed ${first.seed}`];
+  const about = single ? facts.filter(Boolean).join(" · ") : `${DATA.views.length} worlds side by side`;
+  const toggle = (at, checked) => {
+    if (checked) SHOWN.add(at);
+    else if (SHOWN.size > 1) SHOWN.delete(at);
+    render();
+  };
+  const chips = single ? null : html("div", { class: "chips" }, "shown: ", DATA.views.map((view, at) =>
+    html("label", {},
+      html("input", { type: "checkbox", checked: SHOWN.has(at), onchange: (event) => toggle(at, event.target.checked) }),
+      visible(view.name))));
+  return html("header", {},
+    html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: visible(single ? first.name : DATA.title) })),
+    html("p", { class: "note", text: visible(about) }),
+    html("p", { id: "live", class: "note", hidden: !DATA.live }), chips);
+}
+
+function sectionNode(section, views) {
+  const figures = section.figures.map((one) => (one.custom ? customFigure : panelFigure)(one, views)).filter(Boolean);
+  return html("section", { id: section.id }, html("h2", { text: section.title }),
+    figures.length ? html("div", { class: "figures" }, figures)
+      : html("p", { class: "note", text: "The ledger has no records for this section." }));
+}
+
+function render() {
+  const views = shownViews();
+  redraws.length = 0;
+  const summary = html("section", { id: "summary" }, views.map((view) =>
+    html("div", { class: "summary" },
+      views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
+  const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
+  const links = html("nav", { "aria-label": "sections" }, [...SECTIONS, { id: "problems", short: "Problems" }].map((section) =>
+    html("a", { href: `#${section.id}`, text: section.short })));
+  const windows = DATA.views.some((view) => view.window > 1) ? " A point is the mean over several steps." : "";
+  const footer = html("footer", { class: "note", text: `Made by redqueen ${DATA.version} from the ledger alone.${windows}` });
+  document.getElementById("page").replaceChildren(
+    header(), links, summary, ...SECTIONS.map((section) => sectionNode(section, views)), browser, footer);
+  redraws.forEach((redraw) => redraw());
+}
+
+// A live page polls; the server answers 204 if nothing changed, else with all figures.
+async function poll() {
+  try {
+    const answer = await fetch(`data.json?seen=${encodeURIComponent(DATA.stamp)}`, { credentials: "same-origin" });
+    if (answer.status === 200) {
+      DATA = await answer.json();
+      const at = scrollY;
+      render();
+      scrollTo(0, at);
+    } else if (answer.status !== 204) throw new Error(String(answer.status));
+    document.getElementById("live").textContent = `live · updated ${new Date().toLocaleTimeString()}`;
+  } catch (error) {
+    document.getElementById("live").textContent = `no answer from \`redqueen watch\` (${error.message}); trying again`;
+  }
+  setTimeout(poll, DATA.every_s * 1000);
+}
+
+let resizing = 0;
+addEventListener("resize", () => {
+  cancelAnimationFrame(resizing);
+  resizing = requestAnimationFrame(() => redraws.forEach((redraw) => redraw()));
+});
+render();
+if (DATA.live) poll();

@@ -1,0 +1,138 @@
+// The problem browser: filters, a list, and one proposal with its problem and attempts. All text of models is in text nodes.
+
+const PAGE_SIZE = 60;
+
+function difficultyOf(item) {
+  if (item.rejection !== null) return "rejected";
+  if (item.solve_rate === null) return "unattempted";
+  if (item.solve_rate <= 0) return "zero-pass";
+  if (item.solve_rate >= 1) return "all-pass";
+  return item.solve_rate <= 1 / 3 ? "hard" : item.solve_rate <= 2 / 3 ? "medium" : "easy";
+}
+
+const isSame = (one, other) => one && other && one.step === other.step && one.proposal === other.proposal;
+
+// All text of a proposal: of its payload if it became a problem, else as the teacher wrote it.
+const textOf = (item) => (item.payload ? Object.values(item.payload).flat().join("\n") : item.text);
+
+// Reasoning and answer of an attempt, in either prompt format.
+function splitReasoning(text) {
+  const chat = /^([\s\S]*?)<\/think>([\s\S]*)$/.exec(text);
+  if (chat) return [chat[1].replace(/^\s*<think>/, "").trim(), chat[2].trim()];
+  const compact = /^>>think\n([\s\S]*?)(?=^>>)([\s\S]*)$/m.exec(text);
+  return compact ? [compact[1].trim(), compact[2].trim()] : ["", text.trim()];
+}
+
+function block(title, text) {
+  if (text === "" || text === undefined || text === null) return null;
+  return html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
+}
+
+// The payload is defined by the task kind: every field is a block. A list that is parallel to the gold answers is shown beside them.
+function payloadBlocks({ payload, gold }) {
+  const lines = (value) => (Array.isArray(value) ? value.join("\n") : String(value ?? ""));
+  const isParallel = (value) => Array.isArray(value) && gold.length > 1 && value.length === gold.length;
+  const parallel = Object.keys(payload).find((name) => isParallel(payload[name]));
+  const blocks = Object.entries(payload).map(([name, value]) =>
+    name === parallel ? block(`${name} → gold`, value.map((one, at) => `${one}  →  ${gold[at]}`).join("\n")) : block(name, lines(value)));
+  return [...blocks, parallel ? null : block("gold", lines(gold))];
+}
+
+function attemptNode([text, verdict, detail, reward, advantage, tokens], at) {
+  const [reasoning, answer] = splitReasoning(text);
+  return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
+    html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
+    block("reasoning", reasoning), block("answer", answer), detail ? html("p", { class: "note", text: visible(detail) }) : null);
+}
+
+function proposalNodes(item) {
+  const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${item.student ?? "?"}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];
+  facts.push(...Object.entries(item.features || {}).map(([name, value]) => `${name} ${value}`));
+  const rejection = item.rejection === null ? null
+    : html("p", { class: "rejected", text: visible(`rejected: ${item.rejection}${item.detail ? " – " + item.detail : ""}`) });
+  const attempts = (item.attempts || []).map(attemptNode);
+  const heading = attempts.length
+    ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} correct` }) : null;
+  const body = item.payload ? payloadBlocks(item) : [block("text", item.text)];
+  return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, heading, ...attempts].filter(Boolean);
+}
+
+// The filter and the selection survive an update of a live page.
+const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "", difficulty: "", text: "" };
+let selected = null;
+
+function isMatch(item) {
+  return (!filter.first || item.step >= +filter.first) && (!filter.last || item.step <= +filter.last) &&
+    ["teacher", "student", "kind"].every((name) => !filter[name] || item[name] === filter[name]) &&
+    (!filter.difficulty || difficultyOf(item) === filter.difficulty) &&
+    (!filter.text || textOf(item).includes(filter.text));
+}
+
+function problemBrowser(views) {
+  let shown = PAGE_SIZE;
+  if (filter.view >= views.length) filter.view = 0;
+  const filters = html("form", { class: "filters", onsubmit: (event) => event.preventDefault() });
+  const list = html("div", { class: "list", role: "list" });
+  const detail = html("div", { class: "detail", tabindex: "-1" }), summary = html("p", { class: "note" });
+  const items = () => views[filter.view].problems.items;
+  const isPhone = matchMedia("(max-width: 800px)").matches;
+
+  function change(name, value) {
+    filter[name] = value;
+    shown = PAGE_SIZE;
+    if (name === "view") buildFilters();
+    refresh();
+  }
+  function select(name, title, values) {
+    const options = values.map((value) => html("option", { value, text: visible(value), selected: filter[name] === value }));
+    return html("label", {}, title,
+      html("select", { name, onchange: (event) => change(name, event.target.value) }, html("option", { value: "", text: "any" }), options));
+  }
+  function input(name, title, type) {
+    return html("label", {}, title, html("input", { name, type, value: filter[name], oninput: (event) => change(name, event.target.value) }));
+  }
+  function selectView() {
+    const options = views.map((view, at) => html("option", { value: at, text: visible(view.name), selected: at === filter.view }));
+    return html("label", {}, "run", html("select", { name: "view", onchange: (event) => change("view", +event.target.value) }, options));
+  }
+  function buildFilters() {
+    const values = (name) => [...new Set(items().map((item) => item[name]).filter((value) => value !== null && value !== undefined))].sort(byNumber);
+    filters.replaceChildren(...[
+      views.length > 1 ? selectView() : null,
+      input("first", "from step", "number"), input("last", "to step", "number"),
+      select("teacher", "teacher", values("teacher")), select("student", "student", values("student")),
+      select("kind", "kind", values("kind")), select("difficulty", "difficulty", [...Object.keys(DIFFICULTY), "rejected"]),
+      input("text", "text contains", "search")].filter(Boolean));
+  }
+  function row(item) {
+    const outcome = item.rejection ?? (item.solve_rate === null ? "" : FORMATS.share(item.solve_rate));
+    const choose = () => {
+      selected = item;
+      list.querySelector("[aria-current]")?.removeAttribute("aria-current");
+      button.setAttribute("aria-current", "true");
+      detail.replaceChildren(...proposalNodes(item));
+      if (isPhone) detail.scrollIntoView({ block: "start" });
+    };
+    const button = html("button", { class: "row", role: "listitem", "aria-current": isSame(item, selected) ? "true" : null, onclick: choose },
+      html("i", { style: `background:${DIFFICULTY[difficultyOf(item)] || "#7d8590"}` }), html("span", { text: `step ${item.step}` }),
+      html("span", { text: visible(`${item.teacher} → ${item.student ?? "?"}`) }), html("span", { text: visible(item.kind) }),
+      html("em", { text: visible(outcome) }));
+    return button;
+  }
+  function refresh() {
+    const matching = items().filter(isMatch), total = views[filter.view].problems.total;
+    const sampled = items().length < total
+      ? ` This page holds ${count(items().length)} of ${count(total)} proposals, an even sample of the run; the ledger has all of them.` : "";
+    summary.textContent = `${count(matching.length)} proposals match.${sampled}`;
+    list.replaceChildren(...matching.slice(0, shown).map(row));
+    const more = () => { shown += PAGE_SIZE; refresh(); };
+    if (matching.length > shown) list.append(html("button", { class: "more", text: "more", onclick: more }));
+    if (!matching.length) list.append(html("p", { class: "note", text: "No proposal matches." }));
+  }
+
+  if (!isPhone) selected = items().find((item) => isSame(item, selected)) || items().find((item) => item.problem) || null;
+  buildFilters();
+  refresh();
+  if (selected) detail.replaceChildren(...proposalNodes(selected));
+  return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));
+}
