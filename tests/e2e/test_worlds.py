@@ -194,10 +194,10 @@ def test_the_study_of_the_package_has_its_nine_arms_with_three_seeds_each() -> N
 def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text("[arms.a]\nsteps = 1\n[arms.b]\nsteps = 2\n")
-    from redqueen.core.build import _check_shared
+    from redqueen.core.build import check_shared
 
     with pytest.raises(ConfigError, match="'a' and 'b' differ in 'steps'"):
-        _check_shared(load_study(path, []))
+        check_shared(load_study(path, []))
 
 
 def test_an_unknown_part_of_a_study_is_named(tmp_path: Path) -> None:

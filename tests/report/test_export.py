@@ -23,7 +23,7 @@ from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
 from redqueen.report.export.problems import difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
-from redqueen.tasks.code.sources import read_drafts
+from redqueen.tasks.sources import read_payloads
 from tests.report.synthetic import Synthetic
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
@@ -168,7 +168,7 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
         ).fetchone()
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
     assert [sum(row[name] for row in rows) for name in ("attempts", "correct")] == list(stored)
-    assert len(read_drafts(tmp_path / "data" / "problems.jsonl")) == len(rows)
+    assert len(read_payloads(tmp_path / "data" / "problems.jsonl")) == len(rows)
     assert f"{len(rows)} problems" in (tmp_path / "data" / "README.md").read_text()
 
 
