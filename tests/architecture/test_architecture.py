@@ -200,8 +200,9 @@ def test_what_makes_documents_loads_no_torch() -> None:
 
 def test_a_wrong_name_of_a_suite_does_not_pay_for_torch() -> None:
     code = (
-        "import sys; from redqueen.commands import evaluate; from redqueen.errors import ConfigError\n"
-        "try: evaluate.run('pawn', ['heldot'], evaluate.EvalOptions())\n"
+        "import sys; from redqueen.cli.evaluate import evaluate\n"
+        "from redqueen.errors import ConfigError\n"
+        "try: evaluate('pawn', ['heldot'])\n"
         "except ConfigError: print('torch' in sys.modules)"
     )
     assert (

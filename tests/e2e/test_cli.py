@@ -142,8 +142,8 @@ def test_verify_prints_problems_and_rejections_with_reasons(tmp_path: Path) -> N
     assert [row["reason"] for row in rows[3:]] == [
         "duplicate", "unstable", "forbidden_import", "timeout", "forbidden_name", "unsupported", "malformed", "too_long", "malformed", "error",
     ]  # fmt: skip
-    assert rows[0]["complexity"]["cyclomatic"] == 3
-    assert len(rows[2]["outputs"]) == 10
+    assert rows[0]["features"]["cyclomatic"] == 3
+    assert len(rows[2]["gold"]) == 10
 
 
 def test_verify_names_an_unknown_kind_and_a_wrong_setting(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_verify_reads_the_compact_format(tmp_path: Path) -> None:
         "--json",
     )
     row = json.loads(done.stdout)
-    assert (row["valid"], row["outputs"]) == (True, ["5"])
+    assert (row["valid"], row["gold"]) == (True, ["5"])
 
 
 @pytest.mark.slow
