@@ -1,19 +1,19 @@
-"""`redqueen eval` on benchmarks: figures, intervals, an adapter beside its base, and attempts that
+"""`redqueen eval` on benchmarks: scores, intervals, an adapter beside its base, and attempts that
 a second call takes up."""
 
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redqueen.cli import gold
-from redqueen.cli.benchmarks import BenchmarkOptions
-from redqueen.cli.evaluate import EvalOptions, run
+from redqueen.cli.evaluate import evaluate
 from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
-from redqueen.evaluate.statistics import paired, pass_at_k
-from redqueen.evaluate.targets import load_target
+from redqueen.evaluate.statistics import paired_difference, pass_at_k
+from redqueen.evaluate.targets import open_target
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import save_adapter
 from tests.contract.benchmark_items import write_items
@@ -36,26 +36,24 @@ def adapter(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def options(data: Path, out: Path, **others: object) -> EvalOptions:
-    benchmarks = BenchmarkOptions(
-        data,
+def run(target: Path | str, suites: list[str], data: Path, out: Path, **options: Any) -> None:
+    evaluate(
+        str(target),
+        suites,
+        data=data,
+        device="cpu",
+        limit=24,
         max_tokens=6,
-        journal=out.with_suffix(".attempts.jsonl"),
-        **others,  # type: ignore[arg-type]
-    )
-    return EvalOptions(
-        device="cpu", limit=24, max_tokens=2, as_json=True, out=out, benchmarks=benchmarks
+        as_json=True,
+        out=out,
+        **options,
     )
 
 
 def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(
-        "pawn",
-        ["cruxeval-o", "livecodebench", "heldout-quick"],
-        options(data, tmp_path / "out.json"),
-    )
+    run("pawn", ["cruxeval-o", "livecodebench", "heldout-quick"], data, tmp_path / "out.json")
     found = json.loads(capsys.readouterr().out)["suites"]
     assert json.loads((tmp_path / "out.json").read_text())["suites"] == found
     said = {
@@ -72,26 +70,24 @@ def test_a_base_is_scored_with_intervals_and_the_version_of_its_prompts(
     }
     assert found["cruxeval-o"]["interval"][1] > 0.4  # four items say little
     assert "public tests only" in found["livecodebench"]["note"]
-    assert found["heldout-quick"]["code_o"]["1"]["n"]
+    assert found["heldout-quick"]["tiers"]["code_o"]["1"]["n"]
 
 
 def test_a_killed_evaluation_goes_on_where_it_was(
     data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.json"
-    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
+    run("pawn", ["gsm8k", "cruxeval-o"], data, out)
     whole, journal = json.loads(capsys.readouterr().out), tmp_path / "out.attempts.jsonl"
     lines = journal.read_text().splitlines()
     assert len(lines) == 6
-    journal.write_text("\n".join(lines[:3]) + '\n{"setting": {"sui')
-    run("pawn", ["gsm8k", "cruxeval-o"], options(data, out))
+    journal.write_text("\n".join(lines[:3]) + '\n{"config": {"sui')
+    run("pawn", ["gsm8k", "cruxeval-o"], data, out)
     assert json.loads(capsys.readouterr().out) == whole
     assert (
         len(journal.read_text().splitlines()) == 3 + 1 + 3
     )  # what was there, the torn line, what was missing
-    run(
-        "pawn", ["gsm8k", "cruxeval-o"], options(data, out, samples=2)
-    )  # another setting starts anew
+    run("pawn", ["gsm8k", "cruxeval-o"], data, out, samples=2)  # another config starts anew
     assert json.loads(capsys.readouterr().out)["suites"]["gsm8k"]["pass_at"].keys() == {"1", "2"}
     assert len(journal.read_text().splitlines()) == 7 + 12
 
@@ -99,7 +95,7 @@ def test_a_killed_evaluation_goes_on_where_it_was(
 def test_an_adapter_is_compared_with_its_base_item_by_item(
     data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(str(adapter), ["cruxeval-o"], options(data, tmp_path / "out.json"))
+    run(adapter, ["cruxeval-o"], data, tmp_path / "out.json")
     found = json.loads(capsys.readouterr().out)
     row = found["suites"]["cruxeval-o"]
     assert found["target"] == "newborn"
@@ -112,13 +108,13 @@ def test_an_adapter_is_compared_with_its_base_item_by_item(
     }
     assert row["base"]["accuracy"] == row["accuracy"]
     with pytest.raises(ConfigError, match="takes a base"):
-        run(str(adapter), ["proposals"], EvalOptions(device="cpu"))
+        evaluate(str(adapter), ["proposals"], device="cpu")
 
 
 def test_an_adapter_is_asked_what_pawn_is_asked(
     data: Path, adapter: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(str(adapter), ["heldout-quick"], options(data, tmp_path / "out.json"))
+    run(adapter, ["heldout-quick"], data, tmp_path / "out.json")
     row = json.loads(capsys.readouterr().out)["suites"]["heldout-quick"]
     assert row["n"] == 24 and row["against_base"]["better"] == row["against_base"]["worse"] == 0
     assert row["prompt_version"].startswith("compact-")
@@ -131,18 +127,14 @@ def test_an_adapter_whose_base_is_gone_says_how_to_name_it(adapter: Path, tmp_pa
         json.dumps({**config, "base_model_name_or_path": "./nowhere"})
     )
     with pytest.raises(ConfigError, match="--base"):
-        load_target(str(lost), None, "cpu", "auto")
+        open_target(lost, device="cpu")
 
 
 def test_a_table_is_printed_with_a_row_for_each_suite(
     data: Path, adapter: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "160")
-    run(
-        str(adapter),
-        ["gsm8k", "aime24"],
-        EvalOptions(device="cpu", benchmarks=BenchmarkOptions(data, max_tokens=4, samples=2)),
-    )
+    evaluate(str(adapter), ["gsm8k", "aime24"], data=data, device="cpu", max_tokens=4, samples=2)
     out = capsys.readouterr().out
     assert "% pass@2" in out
     assert "difference (95 %)" in out
@@ -172,12 +164,7 @@ def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(
     assert "livecodebench: left out: the benchmark ships no solutions" in err
 
 
-def test_several_samples_need_a_temperature() -> None:
-    with pytest.raises(ConfigError, match="same reply 4 times"):
-        BenchmarkOptions(samples=4, temperature=0.0)
-
-
-def test_pass_at_k_is_the_share_of_choices_with_a_right_one() -> None:
+def test_pass_at_k_is_the_share_of_choices_with_a_correct_one() -> None:
     assert pass_at_k(4, 0, 2) == 0.0
     assert pass_at_k(4, 1, 2) == pytest.approx(1 / 2)  # 3 of the 6 pairs hold it
     assert pass_at_k(4, 3, 2) == 1.0
@@ -187,9 +174,9 @@ def test_pass_at_k_is_the_share_of_choices_with_a_right_one() -> None:
 
 
 def test_a_paired_difference_counts_only_where_the_two_differ() -> None:
-    difference = paired([1, 1, 1, 0, 1, 1], [1, 0, 0, 0, 0, 0])
+    difference = paired_difference([1, 1, 1, 0, 1, 1], [1, 0, 0, 0, 0, 0])
     assert difference.mean == pytest.approx(4 / 6)
     assert (difference.better, difference.worse) == (4, 0)
     assert difference.low < 4 / 6 < difference.high
     assert difference.p == pytest.approx(2 / 16)
-    assert paired([1, 0], [1, 0]).p == 1.0
+    assert paired_difference([1, 0], [1, 0]).p == 1.0

@@ -1,4 +1,4 @@
-"""Every suite by the same tests: its own answers are right, wrong ones are not, and what a
+"""Every suite by the same tests: its own answers are correct, wrong ones are not, and what a
 candidate claims does not count."""
 
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ import pytest
 
 from redqueen.benchmarks.data import read_rows
 from redqueen.benchmarks.gold import grade_gold, grade_wrong
-from redqueen.benchmarks.maths.judge import Comparison, MathsJudge
-from redqueen.benchmarks.suite import Item, Judges
-from redqueen.benchmarks.suites import BENCHMARKS, GROUPS, expand
-from redqueen.benchmarks.wrong import fenced_program, hostile_programs
+from redqueen.benchmarks.maths.grader import Comparison, MathsGrader
+from redqueen.benchmarks.suite import BASE, CHAT, Graders, Item, PromptStyle
+from redqueen.benchmarks.table import BENCHMARKS, GROUPS, expand_groups
+from redqueen.benchmarks.wrong_replies import ATTACKS, attack_program, fence
 from redqueen.errors import ConfigError, DataError
 from redqueen.sandbox.pool import SandboxPool
 from tests.contract.benchmark_items import write_items
@@ -23,160 +23,166 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def judges(pool: SandboxPool) -> Iterator[Judges]:
-    with MathsJudge(workers=1) as maths:
-        yield Judges(pool, maths)
+def graders(pool: SandboxPool) -> Iterator[Graders]:
+    with MathsGrader(workers=1) as maths:
+        yield Graders(pool, maths)
 
 
 def items_of(name: str, data: Path) -> list[Item]:
-    return BENCHMARKS[name].items(read_rows(name, BENCHMARKS[name].source, data))
+    return BENCHMARKS[name].items(data, None)
 
 
-def right(name: str, item: Item, reply: str, judges: Judges, style: str = "chat") -> bool:
-    return BENCHMARKS[name].grade([item], [reply], style, judges)[0].right  # type: ignore[arg-type]
+def is_correct(
+    name: str, item: Item, reply: str, graders: Graders, style: PromptStyle = CHAT
+) -> bool:
+    return BENCHMARKS[name].grade([item], [reply], style, graders)[0].correct
 
 
 @pytest.mark.parametrize("name", [name for name in BENCHMARKS if name != "livecodebench"])
-def test_the_reference_answers_of_a_suite_are_right(name: str, data: Path, judges: Judges) -> None:
-    result = grade_gold(BENCHMARKS[name], items_of(name, data), judges, lambda count: None)
+def test_the_reference_answers_of_a_suite_are_correct(
+    name: str, data: Path, graders: Graders
+) -> None:
+    result = grade_gold(BENCHMARKS[name], items_of(name, data), graders, lambda count: None)
     assert (result.score, result.failed) == (1.0, ())
 
 
 @pytest.mark.parametrize("name", list(BENCHMARKS))
-def test_answers_that_are_wrong_by_proof_are_not_right(
-    name: str, data: Path, judges: Judges
+def test_answers_that_are_provably_wrong_are_rejected(
+    name: str, data: Path, graders: Graders
 ) -> None:
-    result = grade_wrong(BENCHMARKS[name], items_of(name, data), judges, lambda count: None)
+    result = grade_wrong(BENCHMARKS[name], items_of(name, data), graders, lambda count: None)
     assert result.n >= 6
     assert (result.score, result.failed) == (0.0, ())
 
 
-@pytest.mark.parametrize("style", ["chat", "base"])
+@pytest.mark.parametrize("style", [CHAT, BASE], ids=["chat", "base"])
 @pytest.mark.parametrize("name", list(BENCHMARKS))
 def test_a_prompt_holds_the_question_and_never_the_answer(
-    name: str, style: str, data: Path
+    name: str, style: PromptStyle, data: Path
 ) -> None:
     suite = BENCHMARKS[name]
     for item in items_of(name, data):
-        prompt = suite.prompt(item, style)  # type: ignore[arg-type]
-        assert (prompt.system is None) == (style == "base")
+        prompt = suite.prompt(item, style)
+        assert (prompt.system is None) == (style == BASE)
         assert not any(
             answer in prompt.text
             for answer in (item.fields.get("canonical_solution"), item.fields.get("code"))
             if answer and "crux" not in name
         )
-        assert suite.prompt_version.partition("-")[0] in name + "maths"
+        assert suite.prompt_version(style).partition("-")[0] in name + "maths"
 
 
 @pytest.mark.parametrize("name", ["humaneval", "humaneval+", "mbpp", "mbpp+"])
-def test_no_attack_on_the_tests_scores(name: str, data: Path, judges: Judges) -> None:
+def test_no_attack_on_the_tests_scores(name: str, data: Path, graders: Graders) -> None:
     item = items_of(name, data)[0]
     entry = item.fields.get("entry_point", "add")
-    replies = [fenced_program(program) for program in hostile_programs(entry).values()]
-    verdicts = BENCHMARKS[name].grade([item] * len(replies), replies, "chat", judges)
-    assert not any(verdict.right for verdict in verdicts)
+    replies = [fence(attack_program(attack, entry)) for attack in ATTACKS]
+    verdicts = BENCHMARKS[name].grade([item] * len(replies), replies, CHAT, graders)
+    assert not any(verdict.correct for verdict in verdicts)
 
 
-def test_livecodebench_runs_programs_and_methods(data: Path, judges: Judges) -> None:
+def test_livecodebench_runs_programs_and_methods(data: Path, graders: Graders) -> None:
     program, method = items_of("livecodebench", data)
-    assert right(
+    assert is_correct(
         "livecodebench",
         program,
         "```python\na, b = map(int, input().split())\nprint(a + b)\n```",
-        judges,
+        graders,
     )
-    assert not right("livecodebench", program, "```python\nprint(3)\n```", judges)
-    assert right(
+    assert not is_correct("livecodebench", program, "```python\nprint(3)\n```", graders)
+    assert is_correct(
         "livecodebench",
         method,
         "```python\nclass Solution:\n    def turn(self, xs: List[int]) -> List[int]:\n        return tuple(xs[::-1])\n```",
-        judges,
+        graders,
     )
-    assert not right(
+    assert not is_correct(
         "livecodebench",
         method,
         "```python\nclass Solution:\n    def turn(self, xs):\n        return xs\n```",
-        judges,
+        graders,
     )
-    assert grade_gold(BENCHMARKS["livecodebench"], [program], judges, lambda count: None).skipped
+    assert grade_gold(BENCHMARKS["livecodebench"], [program], graders, lambda count: None).skipped
 
 
-def test_a_base_model_continues_the_prompt(data: Path, judges: Judges) -> None:
-    assert right(
+def test_a_base_model_continues_the_prompt(data: Path, graders: Graders) -> None:
+    assert is_correct(
         "humaneval",
         items_of("humaneval", data)[0],
         "    return x * 3\n\nprint(triple(1))\nassert False",
-        judges,
-        "base",
+        graders,
+        BASE,
     )
-    assert right(
+    assert is_correct(
         "mbpp",
         items_of("mbpp", data)[0],
         "def add(a, b):\n    return b + a if a == 1 else a + b\n\nassert add(1, 1) == 5",
-        judges,
-        "base",
+        graders,
+        BASE,
     )
-    assert right(
-        "cruxeval-o", items_of("cruxeval-o", data)[0], " [2, 3]\n\ndef g(): pass", judges, "base"
+    assert is_correct(
+        "cruxeval-o", items_of("cruxeval-o", data)[0], " [2, 3]\n\ndef g(): pass", graders, BASE
     )
-    assert right(
-        "cruxeval-i", items_of("cruxeval-i", data)[0], "[2, 0, 3])\n\ndef g(): pass", judges, "base"
+    assert is_correct(
+        "cruxeval-i", items_of("cruxeval-i", data)[0], "[2, 0, 3])\n\ndef g(): pass", graders, BASE
     )
-    assert right(
+    assert is_correct(
         "gsm8k",
         items_of("gsm8k", data)[0],
         " It is \\boxed{1000}.\n\nProblem: next? \\boxed{5}",
-        judges,
-        "base",
+        graders,
+        BASE,
     )
 
 
-def test_right_answers_in_other_words_are_right(data: Path, judges: Judges) -> None:
+def test_correct_answers_in_other_words_are_correct(data: Path, graders: Graders) -> None:
     triple, thirds, zero = items_of("humaneval+", data)
-    assert right(
+    assert is_correct(
         "humaneval+",
         triple,
         "Sure!\n```python\ndef triple(x: List) -> int:\n    return x + x + x\n```\nFor example:\n```python\ntriple(2)\n```",
-        judges,
+        graders,
     )
-    assert right(
+    assert is_correct(
         "humaneval+",
         thirds,
         "```python\nfrom __future__ import annotations\ndef thirds(xs):\n    return [x * (1 / 3) for x in xs]\n```",
-        judges,
+        graders,
     )
-    assert not right(
+    assert not is_correct(
         "humaneval+",
         thirds,
         "```python\ndef thirds(xs):\n    return [x * 0.333 for x in xs]\n```",
-        judges,
+        graders,
     )
-    assert right(
+    assert is_correct(
         "humaneval+",
         zero,
         "```python\ndef find_zero(xs):\n    return -xs[0] / xs[1] + 1e-7\n```",
-        judges,
+        graders,
     )
     common, match, half = items_of("mbpp+", data)
-    assert right(
+    assert is_correct(
         "mbpp+",
         common,
         "```python\ndef common(a, b):\n    return sorted(set(a) & set(b), reverse=True)\n```",
-        judges,
+        graders,
     )
-    assert right(
+    assert is_correct(
         "mbpp+",
         match,
         "```python\ndef text_match_three(text):\n    return 'abbb' in text\n```",
-        judges,
+        graders,
     )
-    assert not right(
-        "mbpp+", match, "```python\ndef text_match_three(text):\n    return True\n```", judges
+    assert not is_correct(
+        "mbpp+", match, "```python\ndef text_match_three(text):\n    return True\n```", graders
     )
-    assert right("mbpp+", half, "```python\ndef half(x):\n    return x * 0.5\n```", judges)
+    assert is_correct("mbpp+", half, "```python\ndef half(x):\n    return x * 0.5\n```", graders)
 
 
-def test_an_answer_to_cruxeval_is_a_value_however_it_is_written(data: Path, judges: Judges) -> None:
+def test_an_answer_to_cruxeval_is_a_value_however_it_is_written(
+    data: Path, graders: Graders
+) -> None:
     item = items_of("cruxeval-o", data)[0]
     for answer in (
         "[2,3]",
@@ -186,8 +192,8 @@ def test_an_answer_to_cruxeval_is_a_value_however_it_is_written(data: Path, judg
         "[2] + [3]",
         "list((2, 3))",
     ):
-        assert right(
-            "cruxeval-o", item, f"<think>[9]</think> So <answer>{answer}</answer>", judges
+        assert is_correct(
+            "cruxeval-o", item, f"<think>[9]</think> So <answer>{answer}</answer>", graders
         ), answer
     for answer in (
         "(2, 3)",
@@ -199,11 +205,11 @@ def test_an_answer_to_cruxeval_is_a_value_however_it_is_written(data: Path, judg
         "[2, 3",
         "2, 3",
     ):
-        assert not right("cruxeval-o", item, f"<answer>{answer}</answer>", judges), answer
+        assert not is_correct("cruxeval-o", item, f"<answer>{answer}</answer>", graders), answer
     for answer in ("[2, 3, 0]", "xs=[2, 3, 1]", "f([1, 2, 3])", "f([1, 2, 3]) == [2, 3]"):
-        assert right("cruxeval-i", item, f"<answer>{answer}</answer>", judges), answer
+        assert is_correct("cruxeval-i", item, f"<answer>{answer}</answer>", graders), answer
     for answer in ("[2, 3]", "[2, 3, 1], 0", "f.__class__", "*[[2, 3, 4]]"):
-        assert not right("cruxeval-i", item, f"<answer>{answer}</answer>", judges), answer
+        assert not is_correct("cruxeval-i", item, f"<answer>{answer}</answer>", graders), answer
 
 
 SAME = [
@@ -219,28 +225,28 @@ OTHER = [
 
 @pytest.mark.parametrize(("pairs", "expected"), [(SAME, True), (OTHER, False)])
 def test_formulas_are_compared_by_what_they_mean(
-    pairs: list[tuple[str, str]], expected: bool, judges: Judges
+    pairs: list[tuple[str, str]], expected: bool, graders: Graders
 ) -> None:
-    verdicts = judges.maths.judge([Comparison(gold, answer) for gold, answer in pairs])
+    verdicts = graders.maths.grade([Comparison(gold, answer) for gold, answer in pairs])
     assert [
-        pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.right != expected
+        pair for pair, verdict in zip(pairs, verdicts, strict=True) if verdict.correct != expected
     ] == []
 
 
-def test_a_measured_number_need_agree_only_in_the_digits_it_has(judges: Judges) -> None:
+def test_a_measured_number_need_agree_only_in_the_digits_it_has(graders: Graders) -> None:
     answers = ["1.57", "1.6", "1.5708", "\\frac{\\pi}{2}", "1.66", "1.5", "16", "-1.6"]
-    verdicts = judges.maths.judge([Comparison("1.6", answer, decimals=True) for answer in answers])
-    assert [verdict.right for verdict in verdicts] == [True] * 4 + [False] * 4
-    verdicts = judges.maths.judge(
+    verdicts = graders.maths.grade([Comparison("1.6", answer, decimals=True) for answer in answers])
+    assert [verdict.correct for verdict in verdicts] == [True] * 4 + [False] * 4
+    verdicts = graders.maths.grade(
         [
             Comparison("4.5e33", answer, decimals=True)
             for answer in ("4.5 \\times 10^{33}", "4.52e33", "4.6e33", "48")
         ]
     )
-    assert [verdict.right for verdict in verdicts] == [True, True, False, False]
+    assert [verdict.correct for verdict in verdicts] == [True, True, False, False]
     assert [
-        verdict.right
-        for verdict in judges.maths.judge(
+        verdict.correct
+        for verdict in graders.maths.grade(
             [Comparison("48", "48.3", decimals=True), Comparison("4.2", "4.3", tolerance=0.1)]
         )
     ] == [
@@ -252,18 +258,18 @@ def test_a_measured_number_need_agree_only_in_the_digits_it_has(judges: Judges) 
 @pytest.mark.slow
 def test_a_formula_that_cannot_be_worked_out_harms_nobody() -> None:
     huge = ["9^{9^{9^{9}}}", "(" * 1900, "x" * 5000]
-    with MathsJudge(workers=1, timeout_s=2) as maths:
-        verdicts = maths.judge(
+    with MathsGrader(workers=1, timeout_s=2) as maths:
+        verdicts = maths.grade(
             [*(Comparison("7", answer) for answer in huge), Comparison("7", "\\frac{14}{2}")]
         )
-    assert [verdict.right for verdict in verdicts] == [False] * len(huge) + [True]
+    assert [verdict.correct for verdict in verdicts] == [False] * len(huge) + [True]
 
 
 def test_groups_hold_every_suite_once() -> None:
     assert {*GROUPS["code"], *GROUPS["math"]} == set(BENCHMARKS) == set(GROUPS["all"])
-    assert expand(["gsm8k", "math"])[:2] == ["gsm8k", "math500"]
+    assert expand_groups(["gsm8k", "math"])[:2] == ["gsm8k", "math500"]
     with pytest.raises(ConfigError, match="Did you mean 'humaneval"):
-        expand(["humanevall"])
+        expand_groups(["humanevall"])
 
 
 def test_missing_data_says_which_suite_where_it_looked_and_what_to_do(

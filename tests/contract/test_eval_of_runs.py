@@ -5,7 +5,6 @@ import json
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
-from redqueen.cli.benchmarks import BenchmarkOptions
-from redqueen.cli.evaluate import EvalOptions, run
+from redqueen.cli.evaluate import evaluate
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
-from redqueen.evaluate.chosen import choose_members
-from redqueen.evaluate.targets import load_members
+from redqueen.evaluate.run_members import select_members
+from redqueen.evaluate.targets import open_target
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
 from redqueen.ledger.store import digest, reader
@@ -75,14 +73,17 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(query)]
 
 
-def options(data: Path, *members: str, **others: Any) -> EvalOptions:
-    return EvalOptions(
+def run(target: Path | str, suites: list[str], data: Path, *members: str, **options: Any) -> None:
+    evaluate(
+        str(target),
+        suites,
+        list(members),
+        data=data,
         device="cpu",
-        as_json=True,
-        members=members,
         max_tokens=6,
         limit=3,
-        benchmarks=BenchmarkOptions(data, max_tokens=6, **others),
+        as_json=True,
+        **options,
     )
 
 
@@ -102,7 +103,7 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     folder: Path, data: Path, calls: list[set[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = digest(folder)
-    run(str(folder), ["cruxeval-o", "heldout-quick"], options(data))
+    run(folder, ["cruxeval-o", "heldout-quick"], data)
     found = json.loads(capsys.readouterr().out)
     living = [name for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2")]
     assert calls == [{0, 1, 2, 3, 4}] * 2  # a call for each suite
@@ -133,7 +134,7 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
         5,
     )
     assert digest(folder) == before
-    run(str(folder), ["cruxeval-o"], options(data))  # what was asked once is not asked again
+    run(folder, ["cruxeval-o"], data)  # what was asked once is not asked again
     assert json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"] == row
     assert calls == [{0, 1, 2, 3, 4}] * 2
 
@@ -146,16 +147,16 @@ def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once
         for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2")
         if name.startswith("S1")
     )
-    run(f"{folder}/{name}", ["cruxeval-o"], options(data))
+    run(f"{folder}/{name}", ["cruxeval-o"], data)
     found = json.loads(capsys.readouterr().out)
-    run(str(folder), ["cruxeval-o"], options(data, name))
+    run(folder, ["cruxeval-o"], data, name)
     assert json.loads(capsys.readouterr().out) == found
     assert found["target"] == f"run/{name}"
     assert {"accuracy", "base", "against_base"} < found["suites"]["cruxeval-o"].keys()
     assert rows(
         folder, "SELECT DISTINCT subject FROM evals WHERE suite LIKE 'eval/%' ORDER BY subject"
     ) == [(name,), ("base",)]
-    run(str(folder), ["cruxeval-o"], options(data, "students"))
+    run(folder, ["cruxeval-o"], data, "students")
     assert (
         json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"]["base"]
         == found["suites"]["cruxeval-o"]["base"]
@@ -169,39 +170,35 @@ def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once
 def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> None:
     import torch
 
-    chosen = choose_members(str(folder), ["students"], None)
-    assert chosen is not None and [one.saved.role for one in chosen.candidates] == [
-        "student",
-        "student",
-    ]
-    target = load_members(chosen, None, "cpu", "auto")
+    target = open_target(folder, ["students"], device="cpu")
+    assert [model.role for model in target.models] == ["student"] * 3
+    assert [model.name for model in target.models][-1] == "base"
+    engine = target.batches[0].sampler.sampler  # type: ignore[attr-defined]
     checkpoint = newest_checkpoint(folder)
     with closing(reader(folder)) as connection:
         about = dict(connection.execute("SELECT name, value FROM run").fetchall())
-    member = choose(saved_members(checkpoint, 0), chosen.candidates[1].name)
+    member = choose(saved_members(checkpoint, 0), target.models[1].name)
     _, (expected,) = load_adapters(about, checkpoint, [member])
-    found = target.engine.read(1).projections
+    loaded, base = engine.read(1).projections, engine.read(2).projections
     assert all(
         torch.equal(one, other)
         for name, pair in expected.projections.items()
-        for one, other in zip(found[name], pair, strict=True)
+        for one, other in zip(loaded[name], pair, strict=True)
     )
-    assert any(pair.b.abs().sum() > 0 for pair in found.values())
-    assert all(
-        pair.b.abs().sum() == 0 for pair in target.engine.read(2).projections.values()
-    )  # the base adds nothing
+    assert any(pair.b.abs().sum() > 0 for pair in loaded.values())
+    assert all(pair.b.abs().sum() == 0 for pair in base.values())  # it adds nothing
 
 
 def test_a_run_that_is_being_played_is_measured_but_not_written_to(
     folder: Path, data: Path, calls: list[set[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with RunLock(folder):
-        run(str(folder), ["cruxeval-o"], options(data, "students"))
+        run(folder, ["cruxeval-o"], data, "students")
     out, err = capsys.readouterr()
     assert "cruxeval-o is not in the ledger of the run: another process is at it" in err
     assert json.loads((folder / "evals/step-000002-cruxeval-o.json").read_text()) == json.loads(out)
     assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(0,)]
-    run(str(folder), ["cruxeval-o"], options(data, "students"))
+    run(folder, ["cruxeval-o"], data, "students")
     assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(9,)]
     assert len(calls) == 1
 
@@ -220,7 +217,7 @@ def test_who_is_not_there_is_named_with_those_that_are(
     played: Path, inner: str, members: tuple[str, ...], world: int | None, message: str
 ) -> None:
     with pytest.raises(ConfigError, match=message):
-        choose_members(f"{played}{inner}", members, world)
+        select_members(f"{played}{inner}", members, world)
 
 
 def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(
@@ -279,7 +276,7 @@ def test_members_are_not_put_on_another_base_than_theirs(
     ):  # a run on Pawn that says nothing was made on an earlier one
         remember(folder, weights)
         with pytest.raises(ConfigError, match="other weights than when the members were made"):
-            run(str(folder), ["cruxeval-o"], options(data))
+            run(folder, ["cruxeval-o"], data)
         out = str(tmp_path / "out")
         for words in (
             ["resume", "--steps", "3"],
@@ -300,7 +297,7 @@ def test_a_base_that_has_moved_is_found_again_and_known_by_its_weights(
     folder: Path, data: Path, tmp_path: Path
 ) -> None:
     moved = str(shutil.copytree(PAWN, tmp_path / "moved"))
-    run(str(folder), ["cruxeval-o"], replace(options(data), base=moved, dtype="bfloat16"))
+    run(folder, ["cruxeval-o"], data, base=moved, dtype="bfloat16")
     before = digest(folder)
     result = CliRunner().invoke(app, ["resume", str(folder), "--base", moved])
     assert result.exit_code == 0, result.output

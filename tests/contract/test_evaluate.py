@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from redqueen.cli.benchmarks import BenchmarkOptions
-from redqueen.cli.evaluate import EvalOptions, run
+from redqueen.benchmarks.suite import PromptStyle
+from redqueen.cli.evaluate import evaluate
 from redqueen.evaluate.heldout import HeldOut, spread
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.tasks import KINDS
 from redqueen.tasks.kind import Request
-from redqueen.tasks.prompts import Prompt, load_prompt_format
+from redqueen.tasks.prompts import Prompt, PromptFormat, load_prompt_format
 from redqueen.tasks.prompts.chat import ChatFormat
 
 pytestmark = pytest.mark.slow
@@ -34,68 +34,63 @@ def test_a_part_of_a_suite_has_its_share_of_every_kind_and_tier(suite: str) -> N
     assert spread(load_suite(suite), None) == spread(load_suite(suite), 9999) == load_suite(suite)
 
 
-def quick(limit: int, *, max_tokens: int | None = None, **others: Any) -> dict[str, dict[str, Any]]:
-    """Figures of Pawn on a part of the quick suite, cell by cell."""
+def quick(limit: int, **options: Any) -> dict[str, dict[str, Any]]:
+    """Scores of Pawn on a part of the quick suite, cell by cell."""
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
-        run(
-            "pawn",
-            ["heldout-quick"],
-            EvalOptions(
-                limit=limit,
-                max_tokens=max_tokens,
-                device="cpu",
-                as_json=True,
-                benchmarks=BenchmarkOptions(**others),
-            ),
-        )
-    result = json.loads(output.getvalue())
-    assert result["asked"]["heldout-quick"]["samples"] == others.get("samples", 1)
-    found = result["suites"]["heldout-quick"]
-    return {f"{kind} {tier}": cell for kind, row in found.items() for tier, cell in row.items()}
+        evaluate("pawn", ["heldout-quick"], limit=limit, device="cpu", as_json=True, **options)
+    row = json.loads(output.getvalue())["suites"]["heldout-quick"]
+    assert (row["n"], row["samples"]) == (limit, options.get("samples", 1))
+    return {
+        f"{kind} {tier}": cell
+        for kind, tiers in row["tiers"].items()
+        for tier, cell in tiers.items()
+    }
 
 
-def test_pawn_answers_in_form_and_some_of_them_right() -> None:
+def test_pawn_answers_in_form_and_some_are_correct() -> None:
     cells = quick(48)
     assert sum(cell["n"] for cell in cells.values()) == 48
-    assert not any("malformed" in cell["not_right"] for cell in cells.values())
+    assert not any("malformed" in cell["incorrect"] for cell in cells.values())
     easy = [cell for name, cell in cells.items() if name[-1] in "12"]
     assert sum(cell["accuracy"] * cell["n"] for cell in easy) >= sum(cell["n"] for cell in easy) / 2
     assert 0.2 < shipped_score() < 0.8
 
 
 def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path: Path) -> None:
-    cells = quick(24, samples=3, temperature=1.0, journal=tmp_path / "attempts.jsonl")
+    cells = quick(24, samples=3, temperature=1.0, out=tmp_path / "out.json")
     assert {tuple(cell["pass_at"]) for cell in cells.values()} == {("1", "2", "3")}
     assert all(
         cell["interval"][0] < cell["interval"][1] for cell in cells.values()
     )  # one item in each: nearly nothing is known
     replies = defaultdict(set)
-    for line in (tmp_path / "attempts.jsonl").read_text().splitlines():
-        attempt = json.loads(line)["attempt"]
-        replies[attempt["item"]].add(attempt["reply"])
+    for line in (tmp_path / "out.attempts.jsonl").read_text().splitlines():
+        reply = json.loads(line)["reply"]
+        replies[reply["item"]].add(reply["reply"])
     assert len(replies) == 24 and max(map(len, replies.values())) == 3
 
 
 def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(
-    tmp_path: Path, other_pawn: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, other_pawn: Path
 ) -> None:
-    options = EvalOptions(
-        device="cpu",
-        limit=6,
-        max_tokens=4,
-        as_json=True,
-        benchmarks=BenchmarkOptions(journal=tmp_path / "attempts.jsonl"),
-    )
-    lines = []
-    for source, asked in (
-        ("pawn", options),
-        ("pawn", options),
-        (str(other_pawn), options),
-        ("pawn", replace(options, dtype="bfloat16")),
+    out, lines = tmp_path / "out.json", []
+    for source, dtype in (
+        ("pawn", "auto"),
+        ("pawn", "auto"),
+        (str(other_pawn), "auto"),
+        ("pawn", "bfloat16"),
     ):
-        run(source, ["heldout-quick"], asked)
-        lines.append(len((tmp_path / "attempts.jsonl").read_text().splitlines()))
+        evaluate(
+            source,
+            ["heldout-quick"],
+            device="cpu",
+            dtype=dtype,  # type: ignore[arg-type]
+            limit=6,
+            max_tokens=4,
+            as_json=True,
+            out=out,
+        )
+        lines.append(len((tmp_path / "out.attempts.jsonl").read_text().splitlines()))
     assert lines == [6, 6, 12, 18]
 
 
@@ -104,35 +99,35 @@ def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> N
         def render(self, request: Request) -> Prompt:
             return replace(super().render(request), before=(("2 + 2?", "4"),))
 
-    assert (
-        HeldOut("heldout", Another()).prompt_version
-        != HeldOut("heldout", ChatFormat()).prompt_version
-    )
-    assert (
-        HeldOut("heldout", load_prompt_format("compact")).prompt_version == "compact-5d7013"
-    )  # what Pawn was measured with
+    suite = HeldOut("heldout")
+
+    def version(prompt_format: PromptFormat) -> str:
+        return suite.prompt_version(PromptStyle(chat=True, prompt_format=prompt_format))
+
+    assert version(Another()) != version(ChatFormat())
+    assert version(load_prompt_format("compact")) == "compact-5d7013"  # Pawn was measured with it
 
 
-def test_an_answer_without_room_is_not_right_and_no_crash() -> None:
+def test_an_answer_without_room_is_incorrect_and_no_crash() -> None:
     cells = quick(12, max_tokens=1)
     assert not any(cell["accuracy"] for cell in cells.values())
     assert sum(cell["truncated"] for cell in cells.values()) == 12
 
 
 def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    run("pawn", ["heldout"], EvalOptions(limit=24, max_tokens=4, device="cpu"))
+    evaluate("pawn", ["heldout"], limit=24, max_tokens=4, device="cpu")
     out, err = capsys.readouterr()
     rows = [line for line in out.splitlines() if line.startswith("│")]
     assert len(rows) == 9
     assert not any("│ - " in row for row in rows)
-    assert " of 24 malformed" in out
+    assert " of 24 malformed" in " ".join(out.split())
     assert "heldout: 24 replies in" in err
 
 
 def test_the_command_counts_proposals_as_valid_unique_and_rejected(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run("pawn", ["proposals"], EvalOptions(limit=9, as_json=True, device="cpu"))
+    evaluate("pawn", ["proposals"], limit=9, as_json=True, device="cpu")
     found = json.loads(capsys.readouterr().out)["suites"]["proposals"]
     assert list(found) == list(KINDS)
     for row in found.values():

@@ -8,8 +8,8 @@ from typer.testing import CliRunner
 
 from redqueen.cli.app import app
 from redqueen.errors import ConfigError
+from redqueen.evaluate.statistics import bootstrap, permutation_p, sign_flip_p
 from redqueen.report.chromium import find_chromium, open_tab
-from redqueen.report.permutation import bootstrap, permutation_p, sign_flip_p
 from tests.report.synthetic import Synthetic
 
 

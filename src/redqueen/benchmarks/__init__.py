@@ -1,1 +1,1 @@
-"""Benchmarks and their graders."""
+"""Published benchmarks and their graders."""

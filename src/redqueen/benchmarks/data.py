@@ -1,7 +1,6 @@
-"""Where benchmark files come from: a folder of local files, or the hub through `datasets`, which
-keeps them.
+"""Loads benchmark files: from a folder, or from the hub through `datasets`, which caches them.
 
-A local file is one JSON object a line, plain or gzipped, with the fields that the benchmark's
+A local file has one JSON object a line, plain or gzipped, with the fields that the benchmark's
 authors published. Nothing is bundled.
 """
 
@@ -23,12 +22,12 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a suite's rows are."""
+    """Where the rows of a benchmark are."""
 
     file: str
     """Its name in a data folder, with or without .gz."""
     fields: tuple[str, ...]
-    """What every row must have."""
+    """That every row must have."""
     hub: str = ""
     """The dataset on the hub; empty: not there in this form."""
     config: str | None = None
@@ -36,23 +35,26 @@ class Source:
     url: str = ""
     """The file itself, where the hub has none in this form."""
     rename: Mapping[str, str] | None = None
-    """Names on the hub that are others here."""
+    """Fields that have another name on the hub."""
 
 
 def read_rows(suite: str, source: Source, folder: Path | None) -> Rows:
-    """The rows of a suite: from the folder where one is given (or named by REDQUEEN_DATA), else
-    from the hub."""
-    named = folder or (Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else None)
-    rows = _from_folder(suite, source, named) if named else _from_hub(suite, source)
+    """The rows of a suite: from the folder, or the one that REDQUEEN_DATA names, else from the
+    hub."""
+    if folder is None and os.environ.get(VARIABLE):
+        folder = Path(os.environ[VARIABLE])
+    rows = _from_folder(suite, source, folder) if folder else _from_hub(suite, source)
     for number, row in enumerate(rows, 1):
         missing = [name for name in source.fields if name not in row]
         if missing:
             raise DataError(
-                f"{suite}: item {number} has no field '{missing[0]}'; every item needs {', '.join(source.fields)}"
+                f"{suite}: item {number} has no field '{missing[0]}'; "
+                f"every item needs {', '.join(source.fields)}"
             )
     if not rows:
         raise DataError(
-            f"{suite}: {source.file} is empty: expected one JSON object a line, with {', '.join(source.fields)}"
+            f"{suite}: {source.file} is empty: expected one JSON object a line, "
+            f"with {', '.join(source.fields)}"
         )
     return rows
 
@@ -63,7 +65,8 @@ def _from_folder(suite: str, source: Source, folder: Path) -> Rows:
         if path.is_file():
             return read_file(path)
     raise DataError(
-        f"{suite}: there is no {stem} (or {stem}.gz) in {folder.absolute()}.\n{how_to_get(source)}\n"
+        f"{suite}: there is no {stem} (or {stem}.gz) in {folder.absolute()}.\n"
+        f"{how_to_get(source)}\n"
         f"Or leave --data and {VARIABLE} out to fetch it from the hub."
     )
 
@@ -89,24 +92,29 @@ def read_file(path: Path) -> Rows:
 
 def how_to_get(source: Source) -> str:
     where = f"the dataset {source.hub} on the hub" if source.hub else source.url
-    return f"It holds one JSON object a line with {', '.join(source.fields)}; its source is {where}. Put it there, or name another folder with --data."
+    return (
+        f"It holds one JSON object a line with {', '.join(source.fields)}; its source is {where}. "
+        "Put it there, or name another folder with --data."
+    )
 
 
 def _from_hub(suite: str, source: Source) -> Rows:
     if importlib.util.find_spec("datasets") is None:
         raise DataError(
-            f"{suite}: no data folder is given (--data DIR, or {VARIABLE}), and without the package `datasets` the hub cannot be asked: "
-            f"pip install 'redqueen[hub]'.\nA data folder needs the file {source.file}. {how_to_get(source)}"
+            f"{suite}: no data folder is given (--data DIR, or {VARIABLE}), and without the "
+            f"package `datasets` the hub cannot be asked: pip install 'redqueen[hub]'.\n"
+            f"A data folder needs the file {source.file}. {how_to_get(source)}"
         )
     fetch: Callable[[Source], Sequence[Mapping[str, Any]]] = (
         _fetch_file if source.url else _fetch_dataset
     )
     try:
         rows = fetch(source)
-    except Exception as error:  # whatever a network, a cache or another's library makes of it
-        said = " ".join(str(error).split())[:300] or type(error).__name__
+    except Exception as error:  # anything: a network, a cache, another library
+        message = " ".join(str(error).split())[:300] or type(error).__name__
         raise DataError(
-            f"{suite}: {source.hub or source.url} could not be had from the network or its cache: {said}\n"
+            f"{suite}: {source.hub or source.url} could not be loaded from the network or its "
+            f"cache: {message}\n"
             f"Check the network, or get the file {source.file} elsewhere. {how_to_get(source)}"
         ) from error
     names = source.rename or {}
@@ -120,7 +128,7 @@ def _fetch_dataset(source: Source) -> Sequence[Mapping[str, Any]]:
 
 
 def _fetch_file(source: Source) -> Sequence[Mapping[str, Any]]:
-    """A file as it is: its rows hold lists of mixed types, which a table of `datasets` cannot."""
+    """The file itself: its rows hold lists of mixed types, which a table of `datasets` cannot."""
     from datasets import DownloadManager  # type: ignore[import-not-found, unused-ignore]
 
     data = Path(DownloadManager().download(source.url)).read_bytes()

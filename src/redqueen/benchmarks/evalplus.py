@@ -1,28 +1,28 @@
-"""Grading as EvalPlus does it: a program is right if it gives what the canonical solution gives, on
-every input, as near as `atol` says.
+"""Grading as EvalPlus does it: a program is correct if it returns what the canonical solution
+returns, on every input, within `atol`.
 
-The canonical solution runs in the sandbox too, right beside the candidates. Base inputs come first:
-a candidate that fails there is not run on the rest.
+The canonical solution runs in the sandbox too, beside the candidates. Base inputs come first: a
+candidate that fails them is not run on the rest.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.benchmarks.suite import RIGHT, Verdict
+from redqueen.benchmarks.suite import CORRECT, Verdict
 from redqueen.benchmarks.value_codec import (
     ENTRY,
     arguments_text,
-    arrived,
+    decode,
+    has_same_elements,
+    is_equal,
     is_literal,
-    same,
-    same_elements,
     with_entry,
 )
 from redqueen.sandbox import Job, Limits, Outcome, Sandbox
 
 Oracle = Callable[[Sequence[Any], Any, Any], bool]
-"""(arguments, given, expected): is it right?"""
+"""(arguments, given, expected): is it correct?"""
 
 REFERENCE_LIMITS = Limits(cpu_s=60, memory_mb=2048, output_kb=16 * 1024)
 
@@ -32,8 +32,8 @@ _OBJECT = "\\x00object"  # two objects of one class need not be equal
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What one item asks: a function, the inputs to try it on, a solution that is right, and how
-    results are compared."""
+    """What one item asks for: a function, its inputs, a reference solution, and how results are
+    compared."""
 
     name: str
     entry: str
@@ -43,33 +43,31 @@ class Task:
     oracle: Oracle
 
 
-def exact(atol: float) -> Oracle:
-    return lambda arguments, given, expected: same(given, expected, atol)
+def within(atol: float) -> Oracle:
+    return lambda arguments, given, expected: is_equal(given, expected, atol)
 
 
-def unordered(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
-    return same_elements(given, expected)
+def in_any_order(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+    return has_same_elements(given, expected)
 
 
-def found_or_not(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
-    """For functions that say yes by an object (a match, say): only whether there is one counts."""
+def by_presence(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+    """For functions that say yes with an object, such as a match: only its presence counts."""
     return bool(given is not None and given is not False) == bool(
         expected is not None and expected is not False
     )
 
 
 def root_of_polynomial(atol: float) -> Oracle:
-    """For functions that find any zero of a polynomial, given by its coefficients from the constant
+    """For functions that find any root of a polynomial, given by its coefficients from the constant
     up."""
 
     def is_root(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
         if isinstance(given, bool) or not isinstance(given, (int, float)):
             return False
         try:
-            place = float(given)  # an integer could be large enough to keep us busy
-            value = sum(
-                coefficient * place**power for power, coefficient in enumerate(arguments[0])
-            )
+            x = float(given)  # powers of a huge integer would take forever
+            value = sum(coefficient * x**power for power, coefficient in enumerate(arguments[0]))
         except OverflowError:
             return False
         return bool(abs(value) <= atol)
@@ -80,18 +78,18 @@ def root_of_polynomial(atol: float) -> Oracle:
 def grade_tasks(tasks: Sequence[Task], programs: Sequence[str], sandbox: Sandbox) -> list[Verdict]:
     """One verdict for each program."""
     verdicts = _grade(tasks, programs, [task.base_inputs for task in tasks], sandbox)
-    left = [
+    passed = [
         number
         for number, (task, verdict) in enumerate(zip(tasks, verdicts, strict=True))
-        if verdict.right and task.plus_inputs
+        if verdict.correct and task.plus_inputs
     ]
-    again = _grade(
-        [tasks[number] for number in left],
-        [programs[number] for number in left],
-        [tasks[n].plus_inputs for n in left],
+    plus_verdicts = _grade(
+        [tasks[number] for number in passed],
+        [programs[number] for number in passed],
+        [tasks[number].plus_inputs for number in passed],
         sandbox,
     )
-    for number, verdict in zip(left, again, strict=True):
+    for number, verdict in zip(passed, plus_verdicts, strict=True):
         verdicts[number] = verdict
     return verdicts
 
@@ -131,8 +129,7 @@ def _job(program: str, task: Task, inputs: Sequence[Sequence[Any]], limits: Limi
 
 
 def _limits(reference: Outcome) -> Limits:
-    """Four times what the canonical solution takes, as EvalPlus has it, and never less than a
-    generous minimum."""
+    """EvalPlus allows four times the canonical solution's time; we add five seconds."""
     return Limits(
         cpu_s=min(4 * reference.cpu_s + 5, 300),
         memory_mb=2048,
@@ -150,11 +147,11 @@ def _verdict(
             return Verdict(False, failure(outcome))
         if given.text == expected.text and _OBJECT not in given.text:
             continue
-        if not task.oracle(arguments, arrived(given.text), arrived(expected.text)):
+        if not task.oracle(arguments, decode(given.text), decode(expected.text)):
             return Verdict(False, "wrong")
-    return RIGHT
+    return CORRECT
 
 
 def failure(outcome: Outcome) -> str:
-    """Why a run gave no value, in a few words."""
+    """Why a job returned no value, in a few words."""
     return f"{outcome.kind}: {outcome.detail}" if outcome.detail else outcome.kind

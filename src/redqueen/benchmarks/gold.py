@@ -1,5 +1,5 @@
-"""Is the grader to be trusted? The benchmarks' own answers must all be right, and answers that are
-known to be wrong all wrong."""
+"""Tests of the graders: they must accept the benchmarks' own answers, and reject all that are
+known to be wrong."""
 
 import json
 import subprocess
@@ -8,127 +8,107 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.benchmarks.suite import Benchmark, Item, Judges, Wrong
-
-EXCEPTIONS: dict[str, dict[str, str]] = {}
-"""Reference answers that cannot be graded as right, by suite and id, with the reason."""
+from redqueen.benchmarks.benchmark import Benchmark, WrongReply
+from redqueen.benchmarks.programs import read_program
+from redqueen.benchmarks.suite import CHAT, Graders, Item
 
 BATCH = 200  # slow items of a batch run side by side
 
 
 @dataclass(frozen=True, slots=True)
 class GoldResult:
-    """What came of one suite. The score is a share of the replies that were fed, all of them right
-    (gold) or wrong (wrong)."""
+    """Replies graded for one benchmark, all of them correct (gold) or all wrong."""
 
     n: int
-    right: int
+    correct: int
     failed: tuple[str, ...]
-    """Ids whose reference was not right; of wrong answers, `id: which` for those that were taken
-    for right."""
+    """Gold: ids of items whose reference answer was rejected. Wrong: `id: reply` of what was
+    accepted."""
     reasons: dict[str, str]
+    """Of reference answers that were rejected, by id."""
     skipped: str = ""
-    """Why the suite was left out."""
+    """Why nothing was graded."""
 
     @property
     def score(self) -> float | None:
-        return self.right / self.n if self.n else None
+        return self.correct / self.n if self.n else None
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         score = None if self.score is None else round(self.score, 6)
-        found: dict[str, Any] = {"score": score, "n": self.n, "failed": list(self.failed)}
+        row: dict[str, Any] = {"score": score, "n": self.n, "failed": list(self.failed)}
         return (
-            found
+            row
             | ({"reasons": self.reasons} if self.reasons else {})
             | ({"skipped": self.skipped} if self.skipped else {})
         )
 
 
 def grade_gold(
-    suite: Benchmark, items: Sequence[Item], judges: Judges, done: Callable[[int], None]
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    graders: Graders,
+    on_progress: Callable[[int], None],
 ) -> GoldResult:
-    """The reference answers, as a model would write them, through the whole of the grading."""
-    pairs = [(item, reply) for item in items if (reply := suite.gold(item)) is not None]
+    """The reference answers, written as a model would write them."""
+    pairs = [(item, reply) for item in items if (reply := benchmark.gold_reply(item)) is not None]
     if not pairs:
         return GoldResult(0, 0, (), {}, "the benchmark ships no solutions")
-    known = EXCEPTIONS.get(suite.name, {})
-    failed: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for start in range(0, len(pairs), BATCH):
-        part = pairs[start : start + BATCH]
-        verdicts = suite.grade(
-            [item for item, _ in part], [reply for _, reply in part], "chat", judges
-        )
-        failed |= {
+        batch_items, replies = zip(*pairs[start : start + BATCH], strict=True)
+        verdicts = benchmark.grade(batch_items, replies, CHAT, graders)
+        reasons |= {
             item.id: verdict.reason
-            for (item, _), verdict in zip(part, verdicts, strict=True)
-            if not verdict.right
+            for item, verdict in zip(batch_items, verdicts, strict=True)
+            if not verdict.correct
         }
-        done(len(part))
-    reasons = {name: known.get(name, reason) for name, reason in failed.items()}
-    return GoldResult(len(pairs), len(pairs) - len(failed), tuple(failed), reasons)
+        on_progress(len(replies))
+    return GoldResult(len(pairs), len(pairs) - len(reasons), tuple(reasons), reasons)
 
 
 def grade_wrong(
-    suite: Benchmark, items: Sequence[Item], judges: Judges, done: Callable[[int], None]
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    graders: Graders,
+    on_progress: Callable[[int], None],
 ) -> GoldResult:
-    """Answers that are wrong by proof, through the whole of the grading; the score is the share
-    that was taken for right."""
-    taken, count = list[str](), 0
+    """Replies that are provably wrong; the score is the share that the grader accepted."""
+    accepted, count = list[str](), 0
     for start in range(0, len(items), BATCH):
         places = range(start, min(start + BATCH, len(items)))
-        pairs = proven(
-            [(items[place], wrong) for place in places for wrong in suite.wrong(items, place)]
+        pairs = keep_proven(
+            [
+                (items[place], reply)
+                for place in places
+                for reply in benchmark.wrong_replies(items, place)
+            ]
         )
-        verdicts = suite.grade(
-            [item for item, _ in pairs], [wrong.reply for _, wrong in pairs], "chat", judges
+        verdicts = benchmark.grade(
+            [item for item, _ in pairs], [wrong.reply for _, wrong in pairs], CHAT, graders
         )
-        taken += [
+        accepted += [
             f"{item.id}: {wrong.name}"
             for (item, wrong), verdict in zip(pairs, verdicts, strict=True)
-            if verdict.right
+            if verdict.correct
         ]
         count += len(pairs)
-        done(len(places))
-    return GoldResult(count, len(taken), tuple(taken), {})
+        on_progress(len(places))
+    return GoldResult(count, len(accepted), tuple(accepted), {})
 
 
-_PROVER = """
-import json, os, resource, signal, sys
-for line in sys.stdin:
-    program, tests = json.loads(line)
-    pid = os.fork()
-    if pid == 0:
-        signal.setitimer(signal.ITIMER_PROF, 5)
-        resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
-        sys.stdin = open(os.devnull)
-        null = os.open(os.devnull, os.O_RDWR)
-        [os.dup2(null, fd) for fd in (0, 2)]
-        out = os.dup(1)
-        os.dup2(null, 1)
-        try:
-            exec(compile(program + chr(10) + tests, "<check>", "exec"), {"__name__": "check"})
-        except BaseException:
-            os._exit(1)
-        os._exit(0)
-    status = os.waitpid(pid, 0)[1]
-    print(int(status != 0), flush=True)
-"""
-
-
-def proven(pairs: Sequence[tuple[Item, Wrong]]) -> list[tuple[Item, Wrong]]:
-    """Those whose wrongness holds: by the way they were made, or because the benchmark's own tests,
-    run by a plain interpreter that knows nothing of our grading, fail. What runs there is the
-    benchmark's own code, recombined; no model had a hand in it."""
+def keep_proven(pairs: Sequence[tuple[Item, WrongReply]]) -> list[tuple[Item, WrongReply]]:
+    """Replies that are wrong by construction, or fail the benchmark's own tests in a plain
+    interpreter that shares nothing with our graders. It runs the benchmark's code, recombined; none
+    of it was written by a model."""
     checks = [wrong.check for _, wrong in pairs if wrong.check is not None]
     if not checks:
         return list(pairs)
-    lines = "".join(json.dumps(check) + "\n" for check in checks)
     run = subprocess.run(
-        [sys.executable, "-I", "-c", _PROVER],
-        input=lines,
+        [sys.executable, "-I", "-c", read_program("run_tests")],
+        input="".join(json.dumps(check) + "\n" for check in checks),
         capture_output=True,
         text=True,
         check=True,
     )
-    fails = iter(run.stdout.split())
-    return [(item, wrong) for item, wrong in pairs if wrong.check is None or next(fails) == "1"]
+    failures = iter(run.stdout.split())
+    return [(item, wrong) for item, wrong in pairs if wrong.check is None or next(failures) == "1"]

@@ -3,139 +3,117 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from redqueen.benchmarks.benchmark import Benchmark, WrongReply
 from redqueen.benchmarks.data import Source
-from redqueen.benchmarks.evalplus import Task, exact, failure, grade_tasks, root_of_polynomial
-from redqueen.benchmarks.suite import RIGHT, SYSTEM, Item, Judges, Style, Verdict, Wrong
-from redqueen.benchmarks.value_codec import ENTRY, tests_of, with_entry
-from redqueen.benchmarks.wrong import wrong_programs
-from redqueen.evaluate.replies import assemble, cut_at, program_in
+from redqueen.benchmarks.evalplus import Task, failure, grade_tasks, root_of_polynomial, within
+from redqueen.benchmarks.extraction import extract_program, join_program, truncate_at
+from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.value_codec import ENTRY, with_candidate, with_entry
+from redqueen.benchmarks.wrong_replies import wrong_programs
 from redqueen.sandbox import Job, Limits
 from redqueen.tasks.prompts import Prompt
 
 LIMITS = Limits(cpu_s=10, memory_mb=1024, output_kb=1024)
 _STOPS = ("\ndef ", "\nclass ", "\nif __name__", "\nprint(", "\nassert ", "\n# ", "\n```", '\n"""')
-_ASK = (
-    "Complete the Python function below so that it does what its docstring says. Reply with the whole function, its imports included, "
-    "in one ```python block.\n\n```python\n{}\n```"
+_INSTRUCTION = (
+    "Complete the Python function below so that it does what its docstring says. Reply with the "
+    "whole function, its imports included, in one ```python block.\n\n```python\n{}\n```"
 )
-_EVALPLUS = "https://raw.githubusercontent.com/evalplus/humanevalplus_release/200defce9e3429d28ca215b6dd061c0f7f31c18b/HumanEvalPlus.jsonl.gz"
+_EVALPLUS = (
+    "https://raw.githubusercontent.com/evalplus/humanevalplus_release/"
+    "200defce9e3429d28ca215b6dd061c0f7f31c18b/HumanEvalPlus.jsonl.gz"
+)
+_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
 
 
-class HumanEval:
-    name = "humaneval"
-    source = Source(
-        "humaneval.jsonl",
-        ("task_id", "prompt", "entry_point", "canonical_solution", "test"),
-        hub="openai/openai_humaneval",
-    )
-    prompt_version = "humaneval-1"
+class HumanEval(Benchmark):
+    version = "humaneval-1"
     max_tokens = 768
-    note = ""
 
-    def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-        return [Item(str(row["task_id"]), row) for row in rows]
-
-    def prompt(self, item: Item, style: Style) -> Prompt:
-        if style == "chat":
-            return Prompt(_ASK.format(item.fields["prompt"].rstrip()), SYSTEM)
-        return Prompt(item.fields["prompt"], None, _STOPS)
-
-    def program(self, item: Item, reply: str, style: Style) -> str:
-        """The reply as a whole program. What stands before the function in the prompt (imports,
-        helpers) is there for every reply."""
-        if style == "base":
-            return str(item.fields["prompt"]) + cut_at(reply, _STOPS)
-        entry = item.fields["entry_point"]
-        given = program_in(reply, f"def {entry}")
-        if f"def {entry}" not in given:  # the body alone, as the prompt could be read to ask for
-            return str(item.fields["prompt"]) + given
-        return assemble(_before(item.fields["prompt"], entry), given)
-
-    def grade(
-        self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges
-    ) -> list[Verdict]:
-        jobs = [self._job(item, reply, style) for item, reply in zip(items, replies, strict=True)]
-        return [
-            RIGHT if outcome.kind == "value" else Verdict(False, failure(outcome))
-            for outcome in judges.sandbox.run(jobs)
-        ]
-
-    def _job(self, item: Item, reply: str, style: Style) -> Job:
-        """Some tests compare with what the prompt's other functions say: the reference program is
-        on the tests' side."""
-        row = item.fields
-        trusted = f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\n"
-        tests = tests_of("_redqueen_asked", trusted + "check(_redqueen_asked)")
-        return Job(
-            with_entry(self.program(item, reply, style), row["entry_point"]),
-            mode="tests",
-            entry=ENTRY,
-            tests=tests,
-            limits=LIMITS,
+    def __init__(self, plus: bool = False) -> None:
+        self.plus = plus
+        self.name = "humaneval+" if plus else "humaneval"
+        self.source = (
+            Source(
+                "humaneval_plus.jsonl.gz",
+                (*_FIELDS, "base_input", "plus_input", "atol"),
+                url=_EVALPLUS,
+            )
+            if plus
+            else Source("humaneval.jsonl", _FIELDS, hub="openai/openai_humaneval")
         )
 
-    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
-        return None  # programs are equal by what they do, which is not compared here
+    def read_items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
+        return [Item(str(row["task_id"]), row) for row in rows]
 
-    def gold(self, item: Item) -> str | None:
-        return f"Here is the function.\n\n```python\n{item.fields['prompt']}{item.fields['canonical_solution']}\n```"
+    def prompt(self, item: Item, style: PromptStyle) -> Prompt:
+        if style.chat:
+            return Prompt(_INSTRUCTION.format(item.fields["prompt"].rstrip()), SYSTEM)
+        return Prompt(item.fields["prompt"], None, _STOPS)
 
-    def wrong(self, items: Sequence[Item], place: int) -> list[Wrong]:
-        def solution(item: Item) -> tuple[str, str]:
-            return item.fields["entry_point"], item.fields["prompt"] + item.fields[
-                "canonical_solution"
-            ]
+    def program(self, item: Item, reply: str, style: PromptStyle) -> str:
+        """The reply as a whole program, with the imports and helpers that the prompt has before the
+        function."""
+        prompt, entry = str(item.fields["prompt"]), item.fields["entry_point"]
+        if not style.chat:
+            return prompt + truncate_at(reply, _STOPS)
+        program = extract_program(reply, f"def {entry}")
+        if f"def {entry}" not in program:  # the body alone
+            return prompt + program
+        return join_program(prompt[: prompt.index(f"def {entry}")], program)
 
+    def grade(
+        self, items: Sequence[Item], replies: Sequence[str], style: PromptStyle, graders: Graders
+    ) -> list[Verdict]:
+        programs = [
+            self.program(item, reply, style) for item, reply in zip(items, replies, strict=True)
+        ]
+        if self.plus:
+            return grade_tasks([_task(item) for item in items], programs, graders.sandbox)
+        jobs = [_job(item, program) for item, program in zip(items, programs, strict=True)]
+        return [
+            CORRECT if outcome.kind == "value" else Verdict(False, failure(outcome))
+            for outcome in graders.sandbox.run(jobs)
+        ]
+
+    def gold_reply(self, item: Item) -> str | None:
+        return f"Here is the function.\n\n```python\n{_solution(item)}\n```"
+
+    def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
         row = items[place].fields
         return wrong_programs(
-            [solution(item) for item in items],
+            [(item.fields["entry_point"], _solution(item)) for item in items],
             place,
             f"{row['test']}\ncheck({row['entry_point']})\n",
         )
 
 
-class HumanEvalPlus(HumanEval):
-    name = "humaneval+"
-    source = Source(
-        "humaneval_plus.jsonl.gz",
-        (
-            "task_id",
-            "prompt",
-            "entry_point",
-            "canonical_solution",
-            "test",
-            "base_input",
-            "plus_input",
-            "atol",
-        ),
-        url=_EVALPLUS,
-    )
+def _solution(item: Item) -> str:
+    return str(item.fields["prompt"] + item.fields["canonical_solution"])
 
-    def grade(
-        self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges
-    ) -> list[Verdict]:
-        programs = [
-            self.program(item, reply, style) for item, reply in zip(items, replies, strict=True)
-        ]
-        return grade_tasks([_task(item) for item in items], programs, judges.sandbox)
+
+def _job(item: Item, program: str) -> Job:
+    """Some tests call helpers from the prompt, so the reference program stands before them."""
+    row = item.fields
+    tests = f"{_solution(item)}\n{row['test']}\ncheck(_redqueen_asked)"
+    return Job(
+        with_entry(program, row["entry_point"]),
+        mode="tests",
+        entry=ENTRY,
+        tests=with_candidate("_redqueen_asked", tests),
+        limits=LIMITS,
+    )
 
 
 def _task(item: Item) -> Task:
-    """Any zero of the polynomial will do where one is asked for (HumanEval/32); all other answers
-    are unique."""
+    """`find_zero` (HumanEval/32) accepts any root; all other answers are unique."""
     row = item.fields
-    oracle = (
-        root_of_polynomial(row["atol"]) if row["entry_point"] == "find_zero" else exact(row["atol"])
-    )
+    oracle = root_of_polynomial if row["entry_point"] == "find_zero" else within
     return Task(
         item.id,
         row["entry_point"],
-        row["prompt"] + row["canonical_solution"],
+        _solution(item),
         row["base_input"],
         row["plus_input"],
-        oracle,
+        oracle(row["atol"]),
     )
-
-
-def _before(prompt: str, entry: str) -> str:
-    return prompt[: prompt.index(f"def {entry}")]

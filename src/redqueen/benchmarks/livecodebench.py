@@ -1,7 +1,7 @@
-"""LiveCodeBench, code generation: programs that read standard input, or methods of a class, judged
-by the tests of the file.
+"""LiveCodeBench, code generation: programs that read standard input, or methods of a class, graded
+by the tests in the file.
 
-Files with public tests only are graded by those, and every figure says so: that is easier than the
+Files with public tests only are graded by those, and every result says so: that is easier than the
 benchmark.
 """
 
@@ -12,24 +12,25 @@ import json
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Any
+from typing import Any, NamedTuple
 
+from redqueen.benchmarks.benchmark import Benchmark, WrongReply
 from redqueen.benchmarks.data import Source
 from redqueen.benchmarks.evalplus import failure
-from redqueen.benchmarks.suite import RIGHT, SYSTEM, Item, Judges, Style, Verdict, Wrong
-from redqueen.benchmarks.value_codec import ENTRY, arguments_text, arrived, same, with_entry
-from redqueen.benchmarks.wrong import fenced_program, hostile_programs
+from redqueen.benchmarks.extraction import extract_program, join_program, truncate_at
+from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.value_codec import ENTRY, arguments_text, decode, is_equal, with_entry
+from redqueen.benchmarks.wrong_replies import ATTACKS, attack_program, fence
 from redqueen.errors import DataError
-from redqueen.evaluate.replies import assemble, cut_at, program_in
 from redqueen.sandbox import Job, Limits, Outcome
 from redqueen.sandbox.literals import parse_literal
 from redqueen.tasks.prompts import Prompt
 
 LIMITS = Limits(cpu_s=6, memory_mb=1024, output_kb=4096)
 _PRELUDE = """
-import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re, string, sys
+import bisect, collections, copy, datetime, functools, heapq, itertools, math, operator, random, re
+import string, sys
 from bisect import *
 from collections import *
 from functools import *
@@ -38,128 +39,121 @@ from itertools import *
 from math import *
 from typing import *
 """
-_ASK = {
+_INSTRUCTIONS = {
     "functional": (
-        "Solve this problem in Python.\n\n{}\n\nStart from this code, and reply with the whole class in one ```python block.\n\n```python\n{}\n```"
+        "Solve this problem in Python.\n\n{}\n\nStart from this code, and reply with the whole "
+        "class in one ```python block.\n\n```python\n{}\n```"
     ),
     "stdin": (
-        "Solve this problem in Python.\n\n{}\n\nThe program reads standard input and prints its answer. Reply with the whole program in one "
-        "```python block."
+        "Solve this problem in Python.\n\n{}\n\nThe program reads standard input and prints its "
+        "answer. Reply with the whole program in one ```python block."
     ),
 }
 _STOPS = ("\n```", "\n### ")
 
 
-@dataclass(frozen=True, slots=True)
-class _Test:
-    given: str
-    expected: str
+class _Test(NamedTuple):
+    input: str
+    output: str
 
 
-class LiveCodeBench:
+class LiveCodeBench(Benchmark):
     name = "livecodebench"
     source = Source(
         "livecodebench_v1_public.jsonl",
         ("question_id", "question_content", "starter_code", "public_test_cases", "metadata"),
         url="https://huggingface.co/datasets/livecodebench/code_generation_lite/resolve/main/test.jsonl",
     )
-    prompt_version = "livecodebench-1"
+    version = "livecodebench-1"
     max_tokens = 2048
-    note = "public tests only: passing them is easier than the benchmark, whose private tests this file does not hold"
+    note = (
+        "public tests only: passing them is easier than the benchmark, whose private tests this "
+        "file does not hold"
+    )
 
-    def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
+    def read_items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
         return [Item(str(row["question_id"]), row) for row in rows]
 
-    def prompt(self, item: Item, style: Style) -> Prompt:
-        content, starter = (
-            item.fields["question_content"].strip(),
-            item.fields["starter_code"].rstrip(),
-        )
-        kind = "functional" if starter else "stdin"
-        if style == "chat":
-            return Prompt(_ASK[kind].format(content, starter), SYSTEM)
+    def prompt(self, item: Item, style: PromptStyle) -> Prompt:
+        content = item.fields["question_content"].strip()
+        starter = item.fields["starter_code"].rstrip()
+        if style.chat:
+            instruction = _INSTRUCTIONS["functional" if starter else "stdin"]
+            return Prompt(instruction.format(content, starter), SYSTEM)
         return Prompt(
             f"### Problem\n{content}\n\n### Solution in Python\n```python\n{starter}", None, _STOPS
         )
 
-    def program(self, item: Item, reply: str, style: Style) -> str:
-        starter = item.fields["starter_code"].rstrip()
-        if style == "base":
-            return assemble(_PRELUDE, starter + cut_at(reply, _STOPS))
-        return assemble(_PRELUDE, program_in(reply, "class Solution" if starter else ""))
-
     def grade(
-        self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges
+        self, items: Sequence[Item], replies: Sequence[str], style: PromptStyle, graders: Graders
     ) -> list[Verdict]:
         tests = [_tests(item) for item in items]
         jobs = [
-            _job(item, self.program(item, reply, style), cases)
+            _job(item, _program(item, reply, style), cases)
             for item, reply, cases in zip(items, replies, tests, strict=True)
         ]
-        outcomes = judges.sandbox.run(jobs)
         return [
             _verdict(item, cases, outcome)
-            for item, cases, outcome in zip(items, tests, outcomes, strict=True)
+            for item, cases, outcome in zip(items, tests, graders.sandbox.run(jobs), strict=True)
         ]
 
-    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
-        return None  # programs are equal by what they do, which is not compared here
-
-    def gold(self, item: Item) -> str | None:
+    def gold_reply(self, item: Item) -> str | None:
         return None
 
-    def wrong(self, items: Sequence[Item], place: int) -> list[Wrong]:
-        """The file holds no solutions: programs that say nothing, or something that no test
-        expects."""
+    def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        """The file has no solutions: programs that answer nothing, or what no test expects."""
         starter = items[place].fields["starter_code"]
-        method = _function(items[place]) if starter else "main"
-        name, hostile = list(hostile_programs(method).items())[place % 9]
-        answer = "no such answer"
+        method = _method(items[place]) if starter else "main"
+        name = ATTACKS[place % len(ATTACKS)]
+        attack, constant = attack_program(name, method), "print('no such answer')"
         if starter:
-            body = "class Solution:\n" + "".join(
-                f"    {line}\n" for line in hostile.replace("(*a", "(self, *a").splitlines()
+            lines = attack.replace("(*a", "(self, *a").splitlines()
+            attack = "class Solution:\n" + "".join(f"    {line}\n" for line in lines)
+            constant = (
+                f"class Solution:\n    def {method}(self, *a):\n        return 'no such answer'\n"
             )
-            said = f"class Solution:\n    def {method}(self, *a):\n        return {answer!r}\n"
-            return [
-                Wrong("empty", ""),
-                Wrong(name, fenced_program(body)),
-                Wrong("a constant", fenced_program(said)),
-            ]
         return [
-            Wrong("empty", ""),
-            Wrong(name, fenced_program(hostile)),
-            Wrong("a constant", fenced_program(f"print({answer!r})")),
+            WrongReply("empty", ""),
+            WrongReply(name, fence(attack)),
+            WrongReply("a constant", fence(constant)),
         ]
 
 
-def _function(item: Item) -> str:
+def _program(item: Item, reply: str, style: PromptStyle) -> str:
+    starter = item.fields["starter_code"].rstrip()
+    if style.chat:
+        return join_program(_PRELUDE, extract_program(reply, "class Solution" if starter else ""))
+    return join_program(_PRELUDE, starter + truncate_at(reply, _STOPS))
+
+
+def _method(item: Item) -> str:
     return str(json.loads(item.fields["metadata"])["func_name"])
 
 
 def _tests(item: Item) -> list[_Test]:
-    cases = [*json.loads(item.fields["public_test_cases"]), *_private(item)]
+    cases = [*json.loads(item.fields["public_test_cases"]), *_private_tests(item)]
     return [_Test(case["input"], case["output"]) for case in cases]
 
 
-def _private(item: Item) -> list[dict[str, str]]:
-    """The private tests, where the file has them: JSON, or JSON that was pickled, compressed and
-    written in base 64."""
+def _private_tests(item: Item) -> list[dict[str, str]]:
+    """The private tests, where the file has them: JSON, plain or pickled, compressed and base64."""
     text = item.fields.get("private_test_cases") or "[]"
     try:
-        found = json.loads(text)
+        tests = json.loads(text)
     except ValueError:
         try:
-            found = json.loads(_Texts(io.BytesIO(zlib.decompress(base64.b64decode(text)))).load())
+            data = zlib.decompress(base64.b64decode(text))
+            tests = json.loads(_TextUnpickler(io.BytesIO(data)).load())
         except (ValueError, TypeError, zlib.error, binascii.Error, pickle.UnpicklingError) as error:
             raise DataError(
                 f"livecodebench: the private tests of {item.id} cannot be read: {error}"
             ) from error
-    assert isinstance(found, list)
-    return found
+    assert isinstance(tests, list)
+    return tests
 
 
-class _Texts(pickle.Unpickler):
-    """A pickle of plain texts: nothing in it may name a class or a function."""
+class _TextUnpickler(pickle.Unpickler):
+    """Refuses pickles that name a class or a function: unpickling those can run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         raise pickle.UnpicklingError(f"it names {module}.{name}")
@@ -167,43 +161,44 @@ class _Texts(pickle.Unpickler):
 
 def _job(item: Item, program: str, tests: Sequence[_Test]) -> Job:
     if not item.fields["starter_code"]:
-        return Job(program, tuple(test.given for test in tests), mode="script", limits=LIMITS)
+        return Job(program, tuple(test.input for test in tests), mode="script", limits=LIMITS)
     inputs = tuple(
-        arguments_text([json.loads(line) for line in test.given.split("\n") if line.strip()])
+        arguments_text([json.loads(line) for line in test.input.split("\n") if line.strip()])
         for test in tests
     )
     return Job(
-        with_entry(program, f"Solution().{_function(item)}"), inputs, entry=ENTRY, limits=LIMITS
+        with_entry(program, f"Solution().{_method(item)}"), inputs, entry=ENTRY, limits=LIMITS
     )
 
 
 def _verdict(item: Item, tests: Sequence[_Test], outcome: Outcome) -> Verdict:
     if outcome.kind != "value":
         return Verdict(False, failure(outcome))
+    compare = _is_same_result if item.fields["starter_code"] else _is_same_output
     for test, text in zip(tests, outcome.values, strict=True):
-        if item.fields["starter_code"]:
-            given = arrived(text)
-            right = same(
-                list(given) if isinstance(given, tuple) else given, json.loads(test.expected), 0.0
-            )
-        else:
-            right = _same_output(str(parse_literal(text, 1 << 24)), test.expected)
-        if not right:
+        if not compare(text, test.output):
             return Verdict(False, "wrong")
-    return RIGHT
+    return CORRECT
 
 
-def _same_output(given: str, expected: str) -> bool:
-    """Line by line, white space at the ends aside; numbers of a line by their value."""
-    ours, theirs = given.strip().split("\n"), expected.strip().split("\n")
-    return len(ours) == len(theirs) and all(map(_same_line, ours, theirs))
+def _is_same_result(text: str, expected: str) -> bool:
+    value = decode(text)
+    value = list(value) if isinstance(value, tuple) else value  # JSON has no tuples
+    return is_equal(value, json.loads(expected), 0.0)
 
 
-def _same_line(given: str, expected: str) -> bool:
-    if given.strip() == expected.strip():
+def _is_same_output(text: str, expected: str) -> bool:
+    """Line by line, without white space at the ends; lines of numbers by their values."""
+    ours = str(parse_literal(text, 1 << 24)).strip().split("\n")
+    theirs = expected.strip().split("\n")
+    return len(ours) == len(theirs) and all(map(_is_same_line, ours, theirs))
+
+
+def _is_same_line(line: str, expected: str) -> bool:
+    if line.strip() == expected.strip():
         return True
     try:
-        return [Decimal(word) for word in given.split()] == [
+        return [Decimal(word) for word in line.split()] == [
             Decimal(word) for word in expected.split()
         ]
     except InvalidOperation:

@@ -1,19 +1,15 @@
-"""What a suite is: items with ids, a prompt for each, a verdict on each reply; and for a benchmark
-the reference reply where there is one."""
+"""The suite protocol: items, a prompt for each, and a verdict on each reply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from redqueen.sandbox import Sandbox
-from redqueen.tasks.prompts import Prompt
+from redqueen.tasks.prompts import Prompt, PromptFormat, load_prompt_format
 
 if TYPE_CHECKING:
-    from redqueen.benchmarks.data import Source
-    from redqueen.benchmarks.maths.judge import MathsJudge
-
-Style = Literal["chat", "base"]
-"""chat: the prompt goes through the model's chat template · base: the model continues a text."""
+    from redqueen.benchmarks.maths.grader import MathsGrader
 
 SYSTEM = "You are a helpful assistant."
 """The system text of every chat prompt."""
@@ -21,98 +17,86 @@ SYSTEM = "You are a helpful assistant."
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One problem of a suite, with the fields its file has."""
+    """One problem of a suite."""
 
     id: str
     fields: Mapping[str, Any]
+    """As its file has them."""
     kind: str = ""
-    """Its sort, where a suite has several."""
+    """The task kind, where a suite has several."""
     tier: int = 0
-    """How hard it is, where that is known."""
+    """Difficulty, where it is known."""
     max_tokens: int | None = None
-    """Room for a reply, where it is another than the suite's."""
+    """Limit for a reply, where it differs from the suite's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    right: bool
+    correct: bool
     reason: str = ""
-    """Why it is not right: `no answer`, `wrong`, `timeout`, `error: NameError`, ..."""
+    """Why it is not correct: `no answer`, `wrong`, `timeout`, `error: NameError`, ..."""
 
 
-RIGHT = Verdict(True)
+CORRECT = Verdict(True)
 
 
 @dataclass(frozen=True, slots=True)
-class Judges:
-    """What grades: the sandbox for programs, worker processes for maths."""
+class PromptStyle:
+    """How a model is prompted."""
+
+    chat: bool
+    """Through its chat template; otherwise it continues a text."""
+    prompt_format: PromptFormat = field(default_factory=lambda: load_prompt_format("chat"))
+    """Of problems of a task kind."""
+
+    @property
+    def name(self) -> Literal["chat", "base"]:
+        return "chat" if self.chat else "base"
+
+
+CHAT, BASE = PromptStyle(chat=True), PromptStyle(chat=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Graders:
+    """The sandbox for programs, worker processes for maths."""
 
     sandbox: Sandbox
-    maths: "MathsJudge"
-
-
-@dataclass(frozen=True, slots=True)
-class Wrong:
-    """A reply that cannot be right, and why that is known without the grader."""
-
-    name: str
-    reply: str
-    check: tuple[str, str] | None = None
-    """A program and its tests for a plain interpreter: wrong if the tests fail there. None: wrong
-    by the way it was made."""
+    maths: "MathsGrader"
 
 
 class Suite(Protocol):
-    """What is asked, and how a reply is graded."""
-
     @property
     def name(self) -> str: ...
 
     @property
-    def prompt_version(self) -> str:
-        """Changes with any word of its prompts."""
-        ...
-
-    @property
     def max_tokens(self) -> int:
-        """Room for a reply."""
+        """Limit for a reply."""
         ...
 
     @property
     def note(self) -> str:
-        """What a reader of its figures must know; empty: nothing."""
+        """What a reader of its scores must know; empty: nothing."""
         ...
 
-    def prompt(self, item: Item, style: Style) -> Prompt: ...
+    def prompt_version(self, style: PromptStyle) -> str:
+        """Changes with any word of the prompts."""
+        ...
+
+    def items(self, data: Path | None, limit: int | None) -> list[Item]:
+        """All items, or `limit` of them. `data` is a folder of benchmark files; None: the default
+        place."""
+        ...
+
+    def prompt(self, item: Item, style: PromptStyle) -> Prompt: ...
 
     def grade(
-        self, items: Sequence[Item], replies: Sequence[str], style: Style, judges: Judges
+        self, items: Sequence[Item], replies: Sequence[str], style: PromptStyle, graders: Graders
     ) -> list[Verdict]:
         """One verdict for each reply, in order."""
         ...
 
-    def ballot(self, item: Item, reply: str, style: Style) -> str | None:
-        """The answer in a form in which equal answers are equal texts, to vote with; empty: the
-        reply has none. None: answers to such an item have no such form."""
-        ...
-
-
-class Benchmark(Suite, Protocol):
-    """A suite of others', with a file of items and answers that are known to be right or wrong."""
-
-    @property
-    def source(self) -> "Source":
-        """Where its items come from."""
-        ...
-
-    def items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
-        """The items in the rows of its file."""
-        ...
-
-    def gold(self, item: Item) -> str | None:
-        """The reference answer as a chat model would write it; None where the benchmark has none."""
-        ...
-
-    def wrong(self, items: Sequence[Item], place: int) -> list[Wrong]:
-        """Replies to the item at that place that cannot be right."""
+    def vote_key(self, item: Item, reply: str, style: PromptStyle) -> str | None:
+        """The answer in a form in which equal answers are equal texts, for majority votes; empty:
+        the reply has none. None: answers to this item cannot be compared."""
         ...

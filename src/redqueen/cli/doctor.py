@@ -17,7 +17,7 @@ from rich.table import Table
 
 from redqueen import __version__
 from redqueen.benchmarks.data import VARIABLE
-from redqueen.benchmarks.suites import BENCHMARKS
+from redqueen.benchmarks.table import BENCHMARKS
 from redqueen.cli.options import Json
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError

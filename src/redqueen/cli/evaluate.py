@@ -1,59 +1,35 @@
-"""`redqueen eval`: a base, an adapter or members of a run on suites, as tables or as JSON.
-
-What loads torch is imported once all names are known to be right.
-"""
+"""`redqueen eval`: a base, an adapter or members of a run on suites, as tables or as JSON."""
 
 import json
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from redqueen.benchmarks.maths.judge import MathsJudge
-from redqueen.benchmarks.suite import Judges
-from redqueen.benchmarks.suites import BENCHMARKS, expand
 from redqueen.cli import gold
-from redqueen.cli.benchmarks import (
-    BenchmarkOptions,
-    Finished,
-    population_table,
-    score,
-    setting_of,
-    share,
-    table,
-    tier_table,
-)
-from redqueen.cli.console import note, notes, progress, warn_if_unsafe
+from redqueen.cli.console import note, progress, warn_if_unsafe
+from redqueen.cli.eval_tables import model_table, population_table, proposals_table, tier_table
 from redqueen.cli.options import Device, Json, SandboxMode
-from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import ConfigError
-from redqueen.evaluate.attempts import Attempted, Setting
-from redqueen.evaluate.chosen import Chosen, choose_members
-from redqueen.evaluate.figures import asked
-from redqueen.evaluate.heldout import NAMES as HELD_OUT
-from redqueen.evaluate.heldout import HeldOut
-from redqueen.evaluate.members import Exam, benchmark_exam
-from redqueen.evaluate.results_store import keep, kept_rows
+from redqueen.evaluate.result import EvalResult
+from redqueen.evaluate.results_store import store_result
+from redqueen.evaluate.run_members import find_run
+from redqueen.evaluate.runner import EvalTask, load_task, open_graders
+from redqueen.evaluate.runner import evaluate as evaluate_model
+from redqueen.evaluate.suites import expand_names
 from redqueen.jsonl import open_output
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.sandbox import Sandbox
-from redqueen.sandbox.pool import SandboxPool
-from redqueen.tasks.prompts import PromptFormat, load_prompt_format
 
 if TYPE_CHECKING:
-    from redqueen.evaluate.proposals import Proposed
     from redqueen.evaluate.targets import Target
 
 PROPOSALS = "proposals"
-SUITES = (*HELD_OUT, PROPOSALS)
-"""Pawn's own; the others are benchmarks."""
-_PROPOSALS_EACH = 400
+"""No suite: it measures how well a base proposes."""
+_PROPOSALS_PER_KIND = 400
 
 
 def evaluate(
@@ -68,7 +44,7 @@ def evaluate(
         list[str] | None,
         typer.Option(
             help="heldout, heldout-quick, proposals, a benchmark (humaneval+, gsm8k, ...), "
-            "or code, math, all; may be repeated."
+            "code, math, all, or one of your own (package.module:Suite); may be repeated."
         ),
     ] = None,
     member: Annotated[
@@ -116,19 +92,19 @@ def evaluate(
     limit: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Only so many items: of a benchmark the first, else spread over the suite."
+            min=1,
+            help="Only this many items: of a benchmark the first, else spread over the suite.",
         ),
     ] = None,
     max_tokens: Annotated[
         int | None,
-        typer.Option(min=1, help="Room for one answer; by default what the suite needs."),
+        typer.Option(min=1, help="Limit for one reply; by default what the suite needs."),
     ] = None,
     sandbox: SandboxMode = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Write the JSON here, and every attempt beside it: "
-            "a second call goes on from these."
+            help="Write the JSON here, and every reply beside it: a second call goes on from these."
         ),
     ] = None,
     wrong: Annotated[
@@ -144,235 +120,164 @@ def evaluate(
     """
     unsafe = sandbox == "unsafe"
     if target == "gold":
-        graded = gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out)
-        raise typer.Exit(0 if graded else 1)
-    journal = out.with_suffix(".attempts.jsonl") if out else None
-    benchmarks = BenchmarkOptions(data, samples, temperature, limit, max_tokens, style, journal)
-    options = EvalOptions(
-        prompt_format,
-        device,
-        dtype,
-        limit,
-        max_tokens,
-        unsafe,
-        as_json,
-        base,
-        out,
-        tuple(member or ()),
-        world,
-        benchmarks,
-    )
-    run(target, suite or ["heldout"], options)
+        passed = gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out)
+        raise typer.Exit(0 if passed else 1)
+    names = expand_names(suite or ["heldout"], [PROPOSALS])
+    tasks = [load_task(name, data, limit) for name in names if name != PROPOSALS]
+    if out is not None and not out.parent.is_dir():
+        raise ConfigError(f"--out {out}: there is no folder {out.parent}")
+    # torch is imported once all names are known to be right
+    from redqueen.evaluate.targets import is_adapter, open_target
 
-
-@dataclass(frozen=True, slots=True)
-class EvalOptions:
-    prompt_format: str | None = None
-    """None: what the base understands."""
-    device: str = "auto"
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    limit: int | None = None
-    """Items of a suite, of Pawn's suites spread over them, of a benchmark the first ones; None:
-    all."""
-    max_tokens: int | None = None
-    """Room for one answer; None: what an answer of the suite takes."""
-    unsafe: bool = False
-    as_json: bool = False
-    base: str | None = None
-    """Of an adapter, where its own config does not lead to it."""
-    out: Path | None = None
-    """File for the JSON; the attempts go beside it, and a second call takes them up."""
-    members: tuple[str, ...] = ()
-    """Of a run: ids, `students` or `teachers`; none: all that live."""
-    world: int | None = None
-    """Of a run; None: all."""
-    benchmarks: BenchmarkOptions = field(default_factory=BenchmarkOptions)
-
-
-def run(source: str, suites: list[str], options: EvalOptions) -> None:
-    names = expand(suites, SUITES)
-    prompt_format = load_prompt_format(options.prompt_format) if options.prompt_format else None
-    benchmarks = [
-        benchmark_exam(name, options.benchmarks.data, options.limit)
-        for name in names
-        if name in BENCHMARKS
-    ]
-    if options.out is not None and not options.out.parent.is_dir():
-        raise ConfigError(f"--out {options.out}: there is no folder {options.out.parent}")
-    chosen = choose_members(source, options.members, options.world)
-    from redqueen.evaluate.targets import is_adapter, load_members, load_target
-
-    if (chosen is not None or is_adapter(source)) and PROPOSALS in names:
+    if PROPOSALS in names and (find_run(target) is not None or is_adapter(target)):
         raise ConfigError(f"the suite '{PROPOSALS}' takes a base")
-    options = _with_journal(chosen, options)
-    target = (
-        load_members(chosen, options.base, options.device, options.dtype)
-        if chosen
-        else load_target(source, options.base, options.device, options.dtype)
-    )
-    base = target.base
-    notes.print(
-        f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}".replace(
-            "torch.", ""
+    model = open_target(target, member or (), world, base=base, device=device, dtype=dtype)
+    _introduce(model)
+    warn_if_unsafe(unsafe)
+    rows: dict[str, Any] = {}
+    results: list[EvalResult] = []
+    with open_graders(unsafe=unsafe) as graders:
+        evaluate_task = partial(
+            evaluate_model,
+            model,
+            samples=samples,
+            temperature=temperature,
+            max_tokens=max_tokens,
+            style=style,
+            prompt_format=prompt_format,
+            cache=_cache_path(model, out),
+            graders=graders,
         )
-    )
-    if chosen:
-        note(
-            f"{', '.join(one.name for one in chosen.candidates[:16])}{', ...' * (len(chosen.candidates) > 16)} after step {chosen.step}, and the base"
-        )
-    prompt_format = prompt_format or (
-        load_prompt_format(
-            base.prompt_format
-            if not chosen or chosen.config.tasks.prompt_format == "auto"
-            else chosen.config.tasks.prompt_format
-        )
-    )
-    warn_if_unsafe(options.unsafe)
-    held_out = [
-        HeldOut(name, prompt_format, options.max_tokens) for name in names if name in HELD_OUT
-    ]
-    exams = [*(Exam(one, one.items(options.limit)) for one in held_out), *benchmarks]
-    not_kept: list[str] = []
-    with SandboxPool(SandboxConfig(unsafe=options.unsafe)) as sandbox, MathsJudge() as maths:
-        found = score(
-            exams,
-            target,
-            Judges(sandbox, maths),
-            options.benchmarks,
-            _finished(target, not_kept, options.as_json),
-        )
+        for task in tasks:
+            results.append(_with_progress(task, evaluate_task))
         if PROPOSALS in names:
-            found[PROPOSALS] = _propose(target, prompt_format, sandbox, options)
-    if not options.as_json:
-        _show(
-            {name: row for name, row in found.items() if not (target.is_base and name in SUITES)},
-            target,
-        )
-    where: dict[str, Any] = {"run": str(chosen.folder), "step": chosen.step} if chosen else {}
-    if held_out and target.is_base:  # figures by tier have no place for it
-        where["asked"] = {
-            one.name: asked(setting_of(one, target, options.benchmarks)) for one in held_out
-        }
-    result = {"base": base.name, "target": target.name, **where, "suites": found}
-    _hand_over(result, _with_out(chosen, not_kept, options))
+            rows[PROPOSALS] = _propose(model, prompt_format, graders.sandbox, limit, as_json)
+    rows = {result.config.suite: result.to_json() for result in results} | rows
+    if not as_json:
+        _show(results)
+    unstored = _store(results)
+    result = {"base": model.base.name, "target": model.name}
+    where = {"run": str(model.run), "step": model.step} if model.run else {}
+    _write(result | where | {"suites": rows}, out or _unstored_path(model, unstored), as_json)
 
 
-def _with_journal(chosen: Chosen | None, options: EvalOptions) -> EvalOptions:
-    """The attempts at a run's members are kept in the run's folder, unless --out names another
-    place."""
-    if chosen is None or options.benchmarks.journal is not None:
-        return options
-    folder = chosen.folder / "evals"
+def _introduce(target: "Target") -> None:
+    base = target.base
+    note(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}")
+    if target.run:
+        names = [model.name for model in target.models if not model.is_base]
+        more = ", ..." if len(names) > 16 else ""
+        note(f"{', '.join(names[:16])}{more} after step {target.step}, and the base")
+
+
+def _cache_path(target: "Target", out: Path | None) -> Path | None:
+    """Beside the JSON, or in the run's folder."""
+    if out is not None:
+        return out.with_suffix(".attempts.jsonl")
+    if target.run is None:
+        return None
+    folder = target.run / "evals"
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be made ({error.strerror}): name a place for the results with --out"
         ) from error
-    return replace(
-        options, benchmarks=replace(options.benchmarks, journal=folder / "attempts.jsonl")
-    )
+    return folder / "attempts.jsonl"
 
 
-def _finished(target: "Target", not_kept: list[str], as_json: bool) -> Finished:
-    """What is measured of a run goes into its ledger, suite by suite; why not, where that cannot
-    be, into `not_kept`. Of a base, tiers are shown."""
-
-    def finished(exam: Exam, setting: Setting, attempts: list[Attempted]) -> None:
-        chosen, name = target.chosen, exam.suite.name
-        if chosen:
-            if why := keep(chosen, kept_rows(chosen, setting, exam.items, attempts)):
-                not_kept.append(name)
-                note(f"{name} is not in the ledger of the run: {why}")
-        elif target.is_base and exam.has_tiers:
-            if (
-                name == "heldout-quick"
-                and len(exam.items) == len(load_suite(name))
-                and not setting.temperature
-            ):
-                right = sum(one.right for one in attempts) / len(attempts)
-                note(
-                    f"{name}: {100 * right:.1f} % right where Pawn as shipped has {100 * shipped_score():.1f} %"
-                )
-            if not as_json:
-                Console().print(tier_table(exam, setting, attempts))
-
-    return finished
+def _with_progress(task: EvalTask, evaluate_task: "partial[EvalResult]") -> EvalResult:
+    started = time.monotonic()
+    with progress() as bar:
+        bar_task = bar.add_task(task.suite.name, total=None)
+        result = evaluate_task(
+            task,
+            on_progress=lambda done, total: bar.update(bar_task, completed=done, total=total),
+        )
+    seconds = time.monotonic() - started
+    warning = f" ({result.note})" if result.note else ""
+    note(f"{task.suite.name}: {len(result.replies)} replies in {seconds:.0f} s{warning}")
+    return result
 
 
-def _with_out(chosen: Chosen | None, not_kept: Sequence[str], options: EvalOptions) -> EvalOptions:
-    """What could not go into the ledger is not lost: it is in a file beside it."""
-    if chosen is None or not not_kept or options.out is not None:
-        return options
-    out = chosen.folder / "evals" / f"step-{chosen.step:06d}-{'-'.join(not_kept)}.json"
-    note(f"the figures are in {out}")
-    return replace(options, out=out)
+def _store(results: list[EvalResult]) -> list[str]:
+    """Write results of a run to its ledger; the suites for which that is not possible."""
+    unstored = []
+    for result in results:
+        if result.run is not None and (reason := store_result(result)):
+            unstored.append(result.config.suite)
+            note(f"{result.config.suite} is not in the ledger of the run: {reason}")
+    return unstored
 
 
-def _show(found: dict[str, Any], target: "Target") -> None:
-    if not found:
-        return
-    if not target.is_population:
-        drawn = "greedy" if not next(iter(found.values()))["temperature"] else "sampled"
-        Console().print(table(found, f"{target.name}: {drawn}"))
-        return
-    assert target.chosen is not None
-    shown = [one.name for one in target.chosen.candidates] if len(target.chosen.worlds) == 1 else []
-    for suite, row in found.items():
-        Console().print(population_table(suite, row, shown))
+def _unstored_path(target: "Target", unstored: list[str]) -> Path | None:
+    """A file in the run's folder for what could not go into its ledger."""
+    if target.run is None or not unstored:
+        return None
+    path = target.run / "evals" / f"step-{target.step:06d}-{'-'.join(unstored)}.json"
+    note(f"the scores are in {path}")
+    return path
 
 
-def _hand_over(result: dict[str, Any], options: EvalOptions) -> None:
-    if options.out is not None:
-        with open_output(options.out) as file:
+def _show(results: list[EvalResult]) -> None:
+    console = Console()
+    plain: dict[str, dict[str, Any]] = {}
+    for result in results:
+        if len(result.under_test) > 1:
+            worlds = {model.world for model in result.under_test}
+            members = [model.name for model in result.under_test] if len(worlds) == 1 else []
+            console.print(population_table(result.config.suite, result.to_json(), members))
+        elif "tiers" in result.to_json():
+            _compare_with_shipped(result)
+            console.print(tier_table(result))
+        else:
+            plain[result.config.suite] = result.to_json()
+    if plain:
+        sampling = "sampled" if results[0].config.temperature else "greedy"
+        console.print(model_table(plain, f"{results[0].target}: {sampling}"))
+
+
+def _compare_with_shipped(result: EvalResult) -> None:
+    name = result.config.suite
+    is_whole = name == "heldout-quick" and result.n == len(load_suite(name))
+    if is_whole and not result.config.temperature:
+        note(
+            f"{name}: {100 * result.score:.1f} % correct; "
+            f"Pawn as shipped has {100 * shipped_score():.1f} %"
+        )
+
+
+def _write(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
+    if out is not None:
+        with open_output(out) as file:
             file.write(json.dumps(result, indent=1) + "\n")
-    if options.as_json:
+    if as_json:
         print(json.dumps(result))
 
 
 def _propose(
-    target: "Target", prompt_format: PromptFormat, sandbox: Sandbox, options: EvalOptions
+    target: "Target",
+    prompt_format: str | None,
+    sandbox: Sandbox,
+    limit: int | None,
+    as_json: bool,
 ) -> dict[str, Any]:
-    """How well a base proposes, always at temperature 1: valid, unique, and why not."""
-    from redqueen.engine.text_sampler import EngineTextSampler
+    """How well a base proposes, at temperature 1: valid, unique, and why not."""
     from redqueen.evaluate.proposals import propose_problems
+    from redqueen.tasks.prompts import load_prompt_format
 
-    engine, started = target.engine, time.monotonic()
-    each = _PROPOSALS_EACH if options.limit is None else max(1, options.limit // 3)
+    started = time.monotonic()
+    count = _PROPOSALS_PER_KIND if limit is None else max(1, limit // 3)
     with progress() as bar:
-        done = partial(bar.advance, bar.add_task(PROPOSALS, total=3 * each))
-        found = propose_problems(
+        stats = propose_problems(
             load_suite("heldout"),
-            EngineTextSampler(engine, engine.tokenizer, engine.base.context),
-            prompt_format,
+            target.batches[0].sampler,
+            load_prompt_format(prompt_format) if prompt_format else target.prompt_format,
             sandbox,
-            each,
-            done,
+            count,
+            partial(bar.advance, bar.add_task(PROPOSALS, total=3 * count)),
         )
-    notes.print(
-        f"{PROPOSALS}: {3 * each} proposals in {time.monotonic() - started:.0f} s", soft_wrap=True
-    )
-    if not options.as_json:
-        Console().print(_proposals_table(found))
-    return {
-        kind: {
-            "valid": one.valid.as_json(),
-            "unique": one.unique.as_json(),
-            "rejected": one.rejected,
-        }
-        for kind, one in found.items()
-    }
-
-
-def _proposals_table(found: "dict[str, Proposed]") -> Table:
-    table = Table(title="proposals at temperature 1: % (95 % interval)", title_justify="left")
-    for name in ("kind", "valid", "unique among valid", "rejected"):
-        table.add_column(name)
-    for kind, proposed in found.items():
-        rejected = (
-            ", ".join(f"{count} {reason}" for reason, count in proposed.rejected.items()) or "none"
-        )
-        table.add_row(
-            kind, share(proposed.valid.as_json()), share(proposed.unique.as_json()), rejected
-        )
-    return table
+    note(f"{PROPOSALS}: {3 * count} proposals in {time.monotonic() - started:.0f} s")
+    if not as_json:
+        Console().print(proposals_table(stats))
+    return {kind: row.to_json() for kind, row in stats.items()}

@@ -4,24 +4,26 @@ import statistics
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.core.run import Run
 from redqueen.core.world import World
+from redqueen.evaluate.result import EvalResult
+from redqueen.evaluate.statistics import mean, paired_difference
 
-if TYPE_CHECKING:
-    from redqueen.evaluate.members import Verdicts
+Scores = dict[str, list[float]]
+"""By member, or `base`: item by item, 1 where it is correct."""
 
 
-def show_final(run: Run, folder: Path, verdicts: "dict[int, Verdicts]", steps_s: float) -> None:
+def show_final(run: Run, folder: Path, result: EvalResult | None, steps_s: float) -> None:
     console = Console(highlight=False, soft_wrap=True)
     if len(run.worlds) == 1:
-        _one_world(console, run.worlds[0], verdicts.get(0, {}), run.config.evaluate.suite)
-    elif verdicts:
-        _many_worlds(console, run, verdicts)
+        scores = result.world_scores(0) if result else {}
+        _one_world(console, run.worlds[0], scores, run.config.evaluate.suite)
+    elif result:
+        _many_worlds(console, run, result)
     console.print(
         f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: run.sqlite (the ledger), checkpoints/",
         markup=False,
@@ -29,19 +31,17 @@ def show_final(run: Run, folder: Path, verdicts: "dict[int, Verdicts]", steps_s:
     console.print(f"compare two runs of the same settings: redqueen digest {folder}", markup=False)
 
 
-def shown_as(suite: str) -> str:
+def suite_label(suite: str) -> str:
     """What the figures of a suite are called in the table of members and between steps."""
     return suite if suite and not suite.startswith("heldout") else "held-out"
 
 
-def _one_world(console: Console, world: World, verdicts: "Verdicts", suite: str) -> None:
-    base = verdicts.get("base")
+def _one_world(console: Console, world: World, scores: Scores, suite: str) -> None:
     table = Table(title="members", title_justify="left")
-    for column in ("member", "role", "rating", "±", "lower bound", shown_as(suite)):
+    for column in ("member", "role", "rating", "±", "lower bound", suite_label(suite)):
         table.add_column(column, justify="left" if column in ("member", "role") else "right")
     for member in sorted(world.members, key=lambda member: (member.role, -member.rating.bound)):
-        right = verdicts.get(member.id)
-        score = "" if right is None else f"{100 * sum(right) / len(right):.1f} %"
+        score = f"{100 * mean(scores[member.id]):.1f} %" if member.id in scores else ""
         rating = member.rating
         table.add_row(
             member.id,
@@ -52,45 +52,37 @@ def _one_world(console: Console, world: World, verdicts: "Verdicts", suite: str)
             score,
         )
     console.print(table)
-    students = {name: right for name, right in verdicts.items() if name != "base"}
-    if base and students:
-        _differences(console, students, base, suite)
+    students = {name: items for name, items in scores.items() if name != "base"}
+    if students and "base" in scores:
+        _differences(console, students, scores["base"], suite)
 
 
-def _differences(console: Console, students: "Verdicts", base: list[bool], suite: str) -> None:
-    from redqueen.evaluate.members import mean_over
-    from redqueen.evaluate.statistics import paired
-
-    scores = {member: sum(right) for member, right in students.items()}
-    best, weakest = (
-        max(scores, key=lambda name: scores[name]),
-        min(scores, key=lambda name: scores[name]),
-    )
+def _differences(console: Console, students: Scores, base: list[float], suite: str) -> None:
+    means = {member: mean(scores) for member, scores in students.items()}
+    best = max(means, key=lambda name: means[name])
+    weakest = min(means, key=lambda name: means[name])
     console.print(
-        f"{suite}: the base has {100 * sum(base) / len(base):.1f} % of {len(base)} problems right (greedy). Against it, 95 % intervals:"
+        f"{suite}: the base solves {100 * mean(base):.1f} % of {len(base)} problems (greedy). "
+        "Difference to it, with 95 % intervals:"
     )
     lines: list[tuple[str, Sequence[float], str]] = [
-        ("students on average", mean_over(list(students.values())), ""),
+        ("students on average", list(map(mean, zip(*students.values(), strict=True))), ""),
         (f"weakest student, {weakest}", students[weakest], ""),
-        (
-            f"best student, {best}",
-            students[best],
-            "  (chosen on this very suite: no result by itself)",
-        ),
+        (f"best student, {best}", students[best], "  (selected on this suite: biased upwards)"),
     ]
     width = max(len(name) for name, _, _ in lines)
-    for name, right, warning in lines:
-        console.print(f"  {name:{width}} {paired(right, base)}{warning}")
+    for name, scores, warning in lines:
+        console.print(f"  {name:{width}} {paired_difference(scores, base)}{warning}")
 
 
-def _many_worlds(console: Console, run: Run, verdicts: "dict[int, Verdicts]") -> None:
-    """A row an arm, with its worlds (one a seed) as what is repeated."""
+def _many_worlds(console: Console, run: Run, result: EvalResult) -> None:
+    """A row for each arm, over its worlds (one a seed)."""
     by_arm: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    base = 0.0
+    base = mean(result.item_scores("base"))
     for world in run.worlds:
-        scores = {name: sum(right) / len(right) for name, right in verdicts[world.number].items()}
-        base = scores.pop("base", base)
-        by_arm[world.arm].append((statistics.fmean(scores.values()), min(scores.values())))
+        scores = result.world_scores(world.number)
+        students = [mean(items) for name, items in scores.items() if name != "base"]
+        by_arm[world.arm].append((mean(students), min(students)))
     table = Table(
         title=f"{run.config.evaluate.suite}; the base has {100 * base:.1f} %", title_justify="left"
     )

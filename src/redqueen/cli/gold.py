@@ -1,5 +1,5 @@
-"""`redqueen eval gold`: the benchmarks' own answers through the grading, which must all be right;
-with --wrong, answers that are not."""
+"""`redqueen eval gold`: the benchmarks' own answers through the graders, which must accept them
+all; with --wrong, answers that they must reject."""
 
 import json
 import time
@@ -10,14 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.benchmarks.gold import GoldResult, grade_gold, grade_wrong
-from redqueen.benchmarks.maths.judge import MathsJudge
-from redqueen.benchmarks.suite import Judges
-from redqueen.benchmarks.suites import BENCHMARKS, expand
-from redqueen.cli.console import notes, progress, warn_if_unsafe
-from redqueen.config.sandbox import SandboxConfig
-from redqueen.evaluate.members import benchmark_exam
+from redqueen.benchmarks.table import BENCHMARKS, expand_groups
+from redqueen.cli.console import note, progress, warn_if_unsafe
+from redqueen.evaluate.runner import open_graders
 from redqueen.jsonl import open_output
-from redqueen.sandbox.pool import SandboxPool
 
 
 def run(
@@ -29,58 +25,47 @@ def run(
     as_json: bool,
     out: Path | None,
 ) -> bool:
-    """Grade what is known to be right, or wrong; the answer is whether the grader said so every
-    time."""
-    items = {name: benchmark_exam(name, data, limit).items for name in expand(suites)}
+    """Whether the graders accepted every correct reply, or rejected every wrong one."""
+    items = {name: BENCHMARKS[name].items(data, limit) for name in expand_groups(suites)}
     warn_if_unsafe(unsafe)
-    found: dict[str, GoldResult] = {}
+    results: dict[str, GoldResult] = {}
     grade = grade_wrong if wrong else grade_gold
-    with SandboxPool(SandboxConfig(unsafe=unsafe)) as sandbox, MathsJudge() as maths:
+    with open_graders(unsafe=unsafe) as graders:
         for name, chosen in items.items():
             started = time.monotonic()
             with progress() as bar:
-                found[name] = grade(
-                    BENCHMARKS[name],
-                    chosen,
-                    Judges(sandbox, maths),
-                    partial(bar.advance, bar.add_task(name, total=len(chosen))),
-                )
-            said = found[name].skipped and f"left out: {found[name].skipped}"
-            notes.print(
-                f"{name}: {said or f'{found[name].n} replies in {time.monotonic() - started:.0f} s'}",
-                soft_wrap=True,
-            )
-    text = json.dumps(
-        {name: one.as_json() for name, one in found.items() if not one.skipped}, indent=1
-    )
+                on_progress = partial(bar.advance, bar.add_task(name, total=len(chosen)))
+                results[name] = result = grade(BENCHMARKS[name], chosen, graders, on_progress)
+            seconds = time.monotonic() - started
+            skipped = result.skipped and f"left out: {result.skipped}"
+            note(f"{name}: {skipped or f'{result.n} replies in {seconds:.0f} s'}")
+    graded = {name: result.to_json() for name, result in results.items() if not result.skipped}
+    text = json.dumps(graded, indent=1)
     if out is not None:
         with open_output(out) as file:
             file.write(text + "\n")
     if as_json:
         print(text)
     else:
-        Console().print(_table(found, wrong))
-    return all(one.skipped or one.right == (0 if wrong else one.n) for one in found.values())
-
-
-def _table(found: dict[str, GoldResult], wrong: bool) -> Table:
-    title = (
-        "wrong answers that were taken for right" if wrong else "reference answers that are right"
+        Console().print(_table(results, wrong))
+    return all(
+        result.skipped or result.correct == (0 if wrong else result.n)
+        for result in results.values()
     )
-    table = Table(title=title, title_justify="left")
-    for name in (
-        "suite",
-        "replies",
-        "right",
-        "%",
-        "wrong answers taken for right" if wrong else "not right",
-    ):
-        table.add_column(name, justify="right" if name in ("replies", "right", "%") else "left")
-    for name, one in found.items():
-        failed = ", ".join(
-            f"{which} ({one.reasons[which]})" if which in one.reasons else which
-            for which in one.failed[:8]
+
+
+def _table(results: dict[str, GoldResult], wrong: bool) -> Table:
+    failed = "wrong replies accepted" if wrong else "reference answers rejected"
+    table = Table(title=failed, title_justify="left")
+    for name in ("suite", "replies", "accepted", "%", failed):
+        table.add_column(name, justify="right" if name in ("replies", "accepted", "%") else "left")
+    for name, result in results.items():
+        failures = ", ".join(
+            f"{reply} ({result.reasons[reply]})" if reply in result.reasons else reply
+            for reply in result.failed[:8]
         )
-        share = "-" if one.score is None else f"{100 * one.score:.2f}"
-        table.add_row(name, str(one.n), str(one.right), share, one.skipped or failed or "none")
+        share = "-" if result.score is None else f"{100 * result.score:.2f}"
+        table.add_row(
+            name, str(result.n), str(result.correct), share, result.skipped or failures or "none"
+        )
     return table

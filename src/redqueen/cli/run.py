@@ -129,8 +129,7 @@ def _play(run: Run) -> None:
         return
     _end(run, run.stop_reason)
     steps_s = time.monotonic() - started
-    verdicts = measure(run, with_base=True) if run.config.evaluate.suite else {}
-    show_final(run, folder, verdicts, steps_s)
+    show_final(run, folder, measure(run), steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
     if run.stop_reason:

@@ -120,6 +120,11 @@ class Check(Generic[T]):
             with self._blocked():
                 self._running = self._background.submit(self._work)
 
+    def raise_failure(self) -> None:
+        """Raise what a check has raised, before more is sampled in vain."""
+        if self._running is not None and self._running.done():
+            self._running.result()
+
     def finish(self) -> None:
         """Wait until everything is checked; raises what a check has raised."""
         with self._blocked():

@@ -1,123 +1,83 @@
-"""What a model's reply holds: a program, or an answer. Line by line and character by character:
-replies are hostile and can be long."""
+"""The records of an evaluation: which model, sampled how, gave which reply with which verdict."""
 
-import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-_FENCE = "```"
-
-
-def cut_at(text: str, stops: tuple[str, ...]) -> str:
-    """The text up to the first of the stops."""
-    ends = [end for stop in stops if (end := text.find(stop)) >= 0]
-    return text[: min(ends)] if ends else text
+BASE = "base"
+"""The name of the base among the models under test."""
 
 
-def after_thought(text: str) -> str:
-    """What follows the reasoning, where that is marked."""
-    return text.rpartition("</think>")[2]
+@dataclass(frozen=True, slots=True)
+class EvalConfig:
+    """All that a reply depends on, besides the item and the model."""
+
+    suite: str
+    prompt_version: str
+    style: str
+    samples: int
+    temperature: float
+    max_tokens: int
+    dtype: str = "float32"
+    provenance: str = ""
+    """Run, step and fingerprint of the base: they tell models of the same name apart."""
+
+    @property
+    def sampling(self) -> str:
+        """How replies are sampled, in words."""
+        return describe_sampling(self.samples, self.temperature)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "prompt_version": self.prompt_version,
+            "style": self.style,
+            "max_tokens": self.max_tokens,
+            "samples": self.samples,
+            "temperature": self.temperature,
+        }
 
 
-def fenced(text: str) -> list[str]:
-    """The contents of fenced blocks, in order; one that is not closed ends with the text."""
-    blocks: list[str] = []
-    lines: list[str] | None = None
-    for line in text.splitlines():
-        if line.lstrip().startswith(_FENCE):
-            if lines is None:
-                lines = []
-            else:
-                blocks.append("\n".join(lines))
-                lines = None
-        elif lines is not None:
-            lines.append(line)
-    return blocks if lines is None else [*blocks, "\n".join(lines)]
+def describe_sampling(samples: int, temperature: float) -> str:
+    return f"{samples} at temperature {temperature:g}" if temperature else "greedy"
 
 
-def program_in(reply: str, defines: str = "") -> str:
-    """The program in a reply: the last fenced block that has the text asked for, else the longest
-    block, else the whole reply."""
-    said = after_thought(reply)
-    blocks = fenced(said)
-    if not blocks:
-        return said
-    fitting = [block for block in blocks if defines and defines in block]
-    return fitting[-1] if fitting else max(blocks, key=len)
+@dataclass(frozen=True, slots=True)
+class Model:
+    """One model under test: a base, an adapter, or a member of a run."""
+
+    name: str
+    """Such as S2, and in a run of several worlds 1/S2."""
+    slot: int = 0
+    member: str = ""
+    """Its id in its world."""
+    role: str = "student"
+    world: int = 0
+    arm: str = ""
+
+    @property
+    def is_base(self) -> bool:
+        return self.name == BASE
 
 
-def assemble(*parts: str) -> str:
-    """Parts of a program as one. What must stand first in a file (`from __future__`) is moved
-    there."""
-    lines = "\n".join(parts).split("\n")
-    first = [line for line in lines if line.startswith("from __future__ import")]
-    return "\n".join(
-        [*first, *(line for line in lines if not line.startswith("from __future__ import"))]
-    )
+@dataclass(frozen=True, slots=True)
+class GradedReply:
+    item: str
+    model: str
+    sample: int
+    reply: str
+    correct: bool
+    reason: str
+    """Why it is not correct."""
+    truncated: bool
+    """It ended at the token limit."""
+    vote_key: str | None
+    """The answer in a form that can be compared; empty: there is none. None: answers to this item
+    cannot be compared."""
 
 
-def tagged(reply: str, tag: str) -> str | None:
-    """What stands in the last `<tag>`, up to its end or that of the reply."""
-    _, found, rest = after_thought(reply).rpartition(f"<{tag}>")
-    return rest.partition(f"</{tag}>")[0].strip() if found else None
+ByItem = Mapping[str, Sequence[GradedReply]]
+"""One model's replies by item."""
 
 
-def unquoted(text: str) -> str:
-    """Without code marks around it: a fence, or backticks."""
-    inner = fenced(text)
-    text = inner[-1] if inner else text
-    text = text.strip()
-    while len(text) > 1 and text[0] == text[-1] == "`":
-        text = text[1:-1].strip()
-    return text
-
-
-_ANSWER_IS = re.compile(r"(?:answer|result)(?:\s+(?:is|=)|\s*:)\s*([^\n]{1,300})", re.IGNORECASE)
-_NUMBER = re.compile(r"-?\$?\d[\d,]*(?:\.\d+)?")
-
-
-def maths_answer(reply: str) -> str | None:
-    """The final answer of a worked solution: the last box, else what follows `####`, else `the
-    answer is`, else the last number."""
-    said = after_thought(reply)
-    box = last_box(said)
-    if box is not None:
-        return box
-    _, mark, rest = said.rpartition("####")
-    if mark:
-        return rest.strip().split("\n")[0].strip() or None
-    if claims := _ANSWER_IS.findall(said):
-        return _claim(claims[-1])
-    numbers: list[str] = _NUMBER.findall(said)
-    return numbers[-1].rstrip(",") if numbers else None
-
-
-def _claim(text: str) -> str:
-    """`**$18$ dollars.**` and the like: the formula where there is one, else the number, else the
-    words."""
-    if text.count("$") >= 2:
-        return text.split("$")[1].strip()
-    numbers = _NUMBER.findall(text)
-    plain = text.strip().strip("*").rstrip(".").strip()
-    return (
-        numbers[0].rstrip(",") if len(numbers) == 1 and not re.search(r"[\\({]", plain) else plain
-    )
-
-
-def last_box(text: str) -> str | None:
-    """The content of the last `\\boxed{...}`, braces counted; None where there is none or it is not closed."""
-    at = max(text.rfind("\\boxed{"), text.rfind("\\fbox{"))
-    if at < 0:
-        return None
-    start = text.index("{", at) + 1
-    depth, place = 1, start
-    while place < len(text):
-        char = text[place]
-        if char == "\\":
-            place += 1
-        elif char == "{":
-            depth += 1
-        elif char == "}":
-            depth -= 1
-            if not depth:
-                return text[start:place].strip()
-        place += 1
-    return None
+def share_correct(replies: Sequence[GradedReply]) -> float:
+    return sum(reply.correct for reply in replies) / len(replies)

@@ -24,7 +24,7 @@ from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
 from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import KINDS, load_kinds
-from redqueen.tasks.code.programs import DEDUCTION, INDUCTION, Code, load_verified
+from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code, load_verified
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 FOLDER = Path(__file__).parent / "suites"
@@ -32,6 +32,8 @@ TIERS = range(1, 9)
 EACH = 100
 """Problems of each kind and tier."""
 QUICK = 200
+MAX_TOKENS = {DEDUCTION: 400, ABDUCTION: 100, INDUCTION: 250}
+"""Limit for an answer with its reasoning: more than any answer of Pawn takes."""
 _SEED = 605_16727  # unlike any pre-training seed; the random streams have other names, too
 
 
@@ -63,6 +65,14 @@ def _read_lines(name: str) -> list[dict[str, Any]]:
             "differs. Install the package again."
         )
     return [json.loads(line) for line in data.decode().splitlines()]
+
+
+def small_problems() -> list[Problem]:
+    """The identity function as a problem of each kind. Its prompts change with any word of a prompt
+    format."""
+    numbers = tuple(map(str, range(10)))
+    code = Code("def f(a):\n    return a\n", numbers, "It returns what it is given.")
+    return [load_verified(kind, code, numbers, len(numbers)) for kind in KINDS]
 
 
 def shipped_score() -> float:

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.errors import ConfigError
+from redqueen.evaluate.statistics import bootstrap, mean, permutation_p, sign_flip_p
 from redqueen.ledger.run_reader import RunReader
 from redqueen.report.arms import Replicate, compute_at, group_replicates, outcomes_at
-from redqueen.report.permutation import bootstrap, mean, permutation_p, sign_flip_p
 from redqueen.report.run_view import RunView, open_views
 
 Interval = tuple[float, float]

@@ -1,12 +1,11 @@
-"""Answers of mathematics as texts: what means nothing taken away, plain numbers and words told
-apart from formulas."""
+"""Maths answers as text: meaningless marks removed, numbers and words told apart from formulas."""
 
 import re
 from decimal import Context, Decimal
 
-LONGEST = 2000
-"""A longer answer is none."""
-_EXACT = Context(prec=2 * LONGEST)
+MAX_CHARS = 2000
+"""Longer answers are not graded."""
+_EXACT = Context(prec=2 * MAX_CHARS)
 
 _NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d{1,4})?")
 _SCIENTIFIC = re.compile(
@@ -22,11 +21,11 @@ _SPELLINGS = (
     ("_{\\max }", ""),
     ("_{\\max}", ""),
 )
-"""Other ways to write the same, which the parser of formulas does not know."""
+"""Spellings that math-verify does not know, and those that it does."""
 
 
 def tidy(text: str) -> str:
-    """Without what means nothing: marks of formulas, spaces of typography, a full stop at the end."""
+    """Without formula marks, typographic spaces and a full stop at the end."""
     text = text.strip().rstrip(".").strip()
     if text.startswith("\\(") and text.endswith("\\)"):
         text = text[2:-2]
@@ -39,14 +38,15 @@ def tidy(text: str) -> str:
     return text.strip().rstrip(".").strip()
 
 
-def squeezed(text: str) -> str:
+def remove_spaces(text: str) -> str:
     return "".join(text.split())
 
 
-def number(text: str) -> Decimal | None:
-    """The value of a plain number: 1,234.5 or 4.5e33 or 4.5 \\times 10^{33}, with a sign of currency, per cent or degrees."""
+def parse_number(text: str) -> Decimal | None:
+    """The value of a plain number: 1,234.5 or 4.5e33 or 4.5 \\times 10^{33}, with $, % or a degree
+    sign."""
     text = (
-        squeezed(text)
+        remove_spaces(text)
         .replace("{,}", ",")
         .removeprefix("$")
         .removesuffix("\\%")
@@ -61,25 +61,25 @@ def number(text: str) -> Decimal | None:
 
 
 def is_words(text: str) -> bool:
-    """Is it no formula? `\\text{Evelyn}` and `(C)` in words; a few letters alone may be a product."""
-    words = words_of(text)
+    """Whether it is no formula: `\\text{Evelyn}` and `Evelyn` are words; `xyz` may be a product."""
+    words = to_words(text)
     return bool(_TEXT.fullmatch(text)) or bool(
         re.fullmatch(r"[a-z][a-z' ]*", words) and (len(words) > 3 or " " in words)
     )
 
 
-def words_of(text: str) -> str:
+def to_words(text: str) -> str:
     inner = _TEXT.fullmatch(text)
     return (inner[1] if inner else text).strip().strip("()").strip().lower()
 
 
-def normal_form(text: str) -> str:
-    """One spelling for answers that are equal as numbers, as words, or as texts. Formulas that mean
-    the same in another form stay apart."""
-    if len(text) > LONGEST:
+def normalize(text: str) -> str:
+    """One spelling for answers that are equal as numbers, words or text. Formulas of equal meaning
+    and different form stay different."""
+    if len(text) > MAX_CHARS:
         return ""
     text = tidy(text)
-    value = number(text)
+    value = parse_number(text)
     if value is not None:
         return "0" if not value else str(value.normalize(_EXACT))
-    return words_of(text) if is_words(text) else squeezed(text)
+    return to_words(text) if is_words(text) else remove_spaces(text)

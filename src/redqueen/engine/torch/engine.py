@@ -39,6 +39,10 @@ from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
 
 
+_CPU_KV_CACHE_BYTES = 2 << 30
+_CPU_MIN_SEQS = 32
+
+
 @contextmanager
 def _memory(setting: str) -> Iterator[None]:
     """Within: an out-of-memory error says which setting to lower."""
@@ -138,7 +142,7 @@ class TorchEngine:
                 self.decode_batches,
                 requests,
                 sampling,
-                config.max_num_seqs,
+                self._max_num_seqs(requests),
                 config.decode_steps_per_sync,
                 config.max_prefill_tokens,
             )
@@ -308,6 +312,15 @@ class TorchEngine:
         for slot in slots:
             if not 0 <= slot < self.slots:
                 raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
+
+    def _max_num_seqs(self, requests: Sequence[SampleRequest]) -> int:
+        """The setting; on a CPU no more than fit into a modest KV cache, but for a few."""
+        device, most = self.loaded.device, self.config.max_num_seqs
+        if device.type == "cuda":
+            return most
+        per_token = kv_bytes_per_token(self.forward.config, self.loaded.dtype.itemsize)
+        fitting = _CPU_KV_CACHE_BYTES // (max_sequence_length(requests, device) * per_token)
+        return min(most, max(_CPU_MIN_SEQS, fitting))
 
     def _check_fits(self, requests: Sequence[SampleRequest]) -> None:
         """Refuse what cannot fit before trying it."""

@@ -1,5 +1,5 @@
-"""Grading of mathematics: worker processes that compare formulas, each killed and replaced when one
-takes too long."""
+"""Grades maths in worker processes that compare formulas; one that takes too long is killed and
+replaced."""
 
 import contextlib
 import json
@@ -10,14 +10,15 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from types import TracebackType
 from typing import Self
 
-from redqueen.benchmarks.maths.text import LONGEST
-from redqueen.benchmarks.suite import RIGHT, Verdict
+from redqueen.benchmarks.maths.text import MAX_CHARS
+from redqueen.benchmarks.suite import CORRECT, Verdict
 from redqueen.errors import RedQueenError
 
 TIMEOUT_S = 12.0
+START_TIMEOUT_S = 120.0
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +31,27 @@ class Comparison:
 
 
 class _Worker:
-    """One process, started when it is first needed."""
+    """One worker process and the comparison it is working on."""
 
     def __init__(self) -> None:
         self.process = subprocess.Popen(
             [sys.executable, "-m", "redqueen.benchmarks.maths.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV")},
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT},
+        )
         self.pending = b""
         self.job: int | None = None
-        self.deadline = time.monotonic() + 120
+        self.deadline = time.monotonic() + START_TIMEOUT_S
         self.ready = False
+
+    def is_busy(self) -> bool:
+        return self.job is not None or not self.ready
+
+    def is_late(self) -> bool:
+        return self.is_busy() and self.deadline <= time.monotonic()
 
     def start(self, job: int, comparison: Comparison, timeout_s: float) -> None:
         assert self.process.stdin is not None
@@ -49,12 +59,11 @@ class _Worker:
         try:
             self.process.stdin.write(json.dumps(asdict(comparison)).encode() + b"\n")
             self.process.stdin.flush()
-        except BrokenPipeError:  # it has died in between: the reader notices
+        except BrokenPipeError:  # it died; `read` notices
             pass
 
     def read(self) -> dict[str, bool] | None:
-        """The next line it has written; None where there is no whole one yet. Raises EOFError where
-        it has ended."""
+        """The next message; None if it is incomplete. Raises EOFError if the process ended."""
         assert self.process.stdout is not None
         chunk = os.read(self.process.stdout.fileno(), 1 << 16)
         if not chunk:
@@ -63,8 +72,8 @@ class _Worker:
         if b"\n" not in self.pending:
             return None
         line, _, self.pending = self.pending.partition(b"\n")
-        found: dict[str, bool] = json.loads(line)
-        return found
+        message: dict[str, bool] = json.loads(line)
+        return message
 
     def close(self) -> None:
         self.process.kill()
@@ -75,29 +84,21 @@ class _Worker:
                     stream.close()
 
 
-class MathsJudge:
-    """Compares answers; opened when the first one comes. Use it as a context."""
+class MathsGrader:
+    """A pool of workers, started with the first comparison. Use it as a context manager."""
 
     def __init__(self, workers: int | None = None, timeout_s: float = TIMEOUT_S) -> None:
         self.timeout_s = timeout_s
-        self.size = workers or max(
-            1,
-            min(
-                8,
-                len(os.sched_getaffinity(0))
-                if hasattr(os, "sched_getaffinity")
-                else os.cpu_count() or 1,
-            ),
-        )
+        self.size = workers or min(8, _cpu_count())
         self.workers: list[_Worker] = []
 
-    def judge(self, comparisons: Sequence[Comparison]) -> list[Verdict]:
-        """One verdict for each, in order. An answer that takes too long, or too much memory, is not
-        right."""
+    def grade(self, comparisons: Sequence[Comparison]) -> list[Verdict]:
+        """One verdict for each, in order. An answer that takes too long, or too much memory, is
+        wrong."""
         verdicts: list[Verdict | None] = [None] * len(comparisons)
         waiting = list(range(len(comparisons)))[::-1]
         for job in list(waiting):
-            if len(comparisons[job].answer) > LONGEST:
+            if len(comparisons[job].answer) > MAX_CHARS:
                 verdicts[job] = Verdict(False, "too long")
                 waiting.remove(job)
         while len(self.workers) < min(self.size, len(waiting)):
@@ -119,43 +120,41 @@ class MathsJudge:
     def _step(
         self, waiting: list[int], comparisons: Sequence[Comparison], verdicts: list[Verdict | None]
     ) -> None:
-        """Wait for the next word of any worker, or the end of its time."""
+        """Wait for the next message of any worker, or for a deadline."""
         with selectors.DefaultSelector() as selector:
             for worker in self.workers:
                 assert worker.process.stdout is not None
                 selector.register(worker.process.stdout, selectors.EVENT_READ, worker)
-            busy = [worker for worker in self.workers if worker.job is not None or not worker.ready]
-            patience = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
-            spoken = [key.data for key, _ in selector.select(patience)]
-        for worker in spoken:
-            self._hear(worker, verdicts)
-        for worker in [
-            worker
-            for worker in self.workers
-            if (worker.job is not None or not worker.ready) and worker.deadline <= time.monotonic()
-        ]:
+            busy = [worker for worker in self.workers if worker.is_busy()]
+            timeout = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
+            readable = [key.data for key, _ in selector.select(timeout)]
+        for worker in readable:
+            self._receive(worker, verdicts)
+        for worker in [worker for worker in self.workers if worker.is_late()]:
             self._replace(worker, "timeout", verdicts)
         for worker in self.workers:
             self._feed(worker, waiting, comparisons)
 
-    def _hear(self, worker: _Worker, verdicts: list[Verdict | None]) -> None:
+    def _receive(self, worker: _Worker, verdicts: list[Verdict | None]) -> None:
         try:
-            said = worker.read()
+            message = worker.read()
         except (EOFError, ValueError):
             self._replace(worker, "memory", verdicts)
             return
-        if said is None:
+        if message is None:
             return
-        if "ready" in said:
+        if "ready" in message:
             worker.ready = True
         elif worker.job is not None:
-            verdicts[worker.job] = RIGHT if said.get("right") is True else Verdict(False, "wrong")
+            is_correct = message.get("correct") is True
+            verdicts[worker.job] = CORRECT if is_correct else Verdict(False, "wrong")
             worker.job = None
 
     def _replace(self, worker: _Worker, reason: str, verdicts: list[Verdict | None]) -> None:
         if not worker.ready:
             raise RedQueenError(
-                "the process that compares formulas does not start: is the package math-verify installed? (`redqueen doctor`)"
+                "the process that compares formulas does not start: is the package math-verify "
+                "installed? (`redqueen doctor`)"
             )
         worker.close()
         if worker.job is not None:
@@ -170,10 +169,11 @@ class MathsJudge:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.close()
+
+
+def _cpu_count() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

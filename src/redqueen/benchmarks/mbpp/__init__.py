@@ -1,0 +1,1 @@
+"""MBPP and MBPP+."""

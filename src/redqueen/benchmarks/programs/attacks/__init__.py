@@ -1,0 +1,2 @@
+"""Candidates that compute nothing and try to pass anyway. `ENTRY` stands for the function that is
+called."""

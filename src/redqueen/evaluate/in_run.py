@@ -1,0 +1,55 @@
+"""Measures the students of a live run on its suite, with the base at the end.
+
+A side exit: results go to the ledger and to the caller, and no reward can read them.
+"""
+
+import logging
+from contextlib import closing
+from pathlib import Path
+
+from redqueen.config.schema import EvaluateConfig
+from redqueen.core.run import Run
+from redqueen.evaluate.result import EvalResult
+from redqueen.evaluate.runner import EvalTask, evaluate, load_task
+from redqueen.evaluate.targets import target_of_run
+from redqueen.ledger.store import reader
+
+log = logging.getLogger(__name__)
+
+
+def load_run_task(config: EvaluateConfig) -> EvalTask:
+    """What a run is measured on. Raises where there is no such suite, or no data for it."""
+    data = Path(config.data).expanduser() if config.data else None
+    return load_task(config.suite, data, config.limit or None)
+
+
+def measure(run: Run, *, with_base: bool) -> EvalResult:
+    """The students on the run's suite, greedy; the replies go to the ledger."""
+    target, task = target_of_run(run, with_base=with_base), load_run_task(run.config.evaluate)
+    if with_base:
+        log.info(
+            "measuring the base and %d students on %s, %d problems each",
+            len(target.models) - 1,
+            task.suite.name,
+            len(task.items),
+        )
+    result = evaluate(target, task)
+    run.ledger.add("evals", result.to_rows(run.config.evaluate.suite))
+    return result
+
+
+def measure_if_due(run: Run) -> EvalResult | None:
+    """Measure every `evaluate.every` steps. A run that was killed before it did makes up for it."""
+    config, step = run.config.evaluate, run.step
+    if not config.suite or not config.every or step % config.every:
+        return None
+    if not 0 < step < run.config.steps or _is_measured(run):
+        return None
+    return measure(run, with_base=False)
+
+
+def _is_measured(run: Run) -> bool:
+    query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
+    with closing(reader(run.ledger.folder)) as connection:
+        row = connection.execute(query, (run.step, run.config.evaluate.suite)).fetchone()
+    return row is not None

@@ -1,0 +1,53 @@
+"""Graded replies in a file, so that an evaluation that was killed goes on where it stopped."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from redqueen.errors import DataError
+from redqueen.evaluate.replies import EvalConfig, GradedReply
+
+ReplyKey = tuple[str, str, int]
+"""Item, model and sample."""
+
+
+class ReplyCache:
+    """One JSON object a line, only ever appended to. Without a path nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+
+    def read(self, config: EvalConfig) -> dict[ReplyKey, GradedReply]:
+        """The replies that were sampled with this config."""
+        if self.path is None or not self.path.is_file():
+            return {}
+        wanted, replies = asdict(config), {}
+        for line in self.path.read_text(encoding="utf-8").split("\n"):
+            try:
+                row = json.loads(line)
+                if row["config"] == wanted:
+                    reply = GradedReply(**row["reply"])
+                    replies[reply.item, reply.model, reply.sample] = reply
+            except (ValueError, KeyError, TypeError):
+                continue  # a line cut off by a kill, or of another version: sampled again
+        return replies
+
+    def append(self, config: EvalConfig, replies: Sequence[GradedReply]) -> None:
+        if self.path is None or not replies:
+            return
+        rows = [{"config": asdict(config), "reply": asdict(reply)} for reply in replies]
+        lines = "".join(json.dumps(row) + "\n" for row in rows)
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(("" if self._ends_with_newline() else "\n") + lines)
+        except OSError as error:
+            raise DataError(f"cannot write {self.path}: {error.strerror}") from error
+
+    def _ends_with_newline(self) -> bool:
+        assert self.path is not None
+        with self.path.open("rb") as file:
+            if not file.seek(0, 2):
+                return True
+            file.seek(-1, 2)
+            return file.read(1) == b"\n"

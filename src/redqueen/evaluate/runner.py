@@ -1,0 +1,239 @@
+"""Evaluates models on a suite: samples all replies, grades them while sampling goes on, and returns
+the result as a record."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from redqueen.benchmarks.maths.grader import MathsGrader
+from redqueen.benchmarks.suite import Graders, Item, PromptStyle, Suite
+from redqueen.config.sandbox import SandboxConfig
+from redqueen.core.pipeline import Check, background_executor
+from redqueen.engine.text_sampler import TextCompletion, TextRequest
+from redqueen.errors import ConfigError
+from redqueen.evaluate.replies import EvalConfig, GradedReply, Model
+from redqueen.evaluate.reply_cache import ReplyCache
+from redqueen.evaluate.result import EvalResult
+from redqueen.evaluate.suites import load_suite
+from redqueen.rng import seed_for
+from redqueen.sandbox import Sandbox
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.tasks.prompts import load_prompt_format
+
+if TYPE_CHECKING:
+    from redqueen.core.run import Run
+    from redqueen.evaluate.targets import Target
+    from redqueen.models.base import Dtype
+
+_CHUNK = 64
+"""Replies that are graded and cached together: a kill loses at most these."""
+
+OnProgress = Callable[[int, int], None]
+"""Told how many replies are graded, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvalTask:
+    """A suite, and the items of it that are asked."""
+
+    suite: Suite
+    items: tuple[Item, ...]
+
+
+def load_task(suite: str | Suite, data: Path | None = None, limit: int | None = None) -> EvalTask:
+    """Raises where there is no such suite, or no data for it."""
+    suite = load_suite(suite) if isinstance(suite, str) else suite
+    return EvalTask(suite, tuple(suite.items(data, limit)))
+
+
+@contextmanager
+def open_graders(sandbox: Sandbox | None = None, *, unsafe: bool = False) -> Iterator[Graders]:
+    """Graders with this sandbox, or one of their own."""
+    with ExitStack() as stack:
+        if sandbox is None:
+            sandbox = stack.enter_context(SandboxPool(SandboxConfig(unsafe=unsafe)))
+        yield Graders(sandbox, stack.enter_context(MathsGrader()))
+
+
+def evaluate(
+    target: "Run | Target | str | Path",
+    suite: str | Suite | EvalTask,
+    *,
+    members: Sequence[str] = (),
+    world: int | None = None,
+    base: str | None = None,
+    data: Path | None = None,
+    limit: int | None = None,
+    samples: int = 1,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    style: Literal["chat", "base"] | None = None,
+    prompt_format: str | None = None,
+    device: str = "auto",
+    dtype: "Dtype" = "auto",
+    cache: Path | None = None,
+    graders: Graders | None = None,
+    on_progress: OnProgress = lambda done, total: None,
+) -> EvalResult:
+    """Score a base, an adapter, a run folder, a member (`RUN/S2`) or a live run on a suite.
+
+    Members and adapters are compared with their base on the same items. Greedy for one sample; 0.8
+    is the temperature for several. `limit` takes the first items of a benchmark, and spreads over
+    Pawn's suites. `cache` is a file of graded replies, reused by the next call. A live run is
+    measured as it is; nothing is written to its ledger.
+    """
+    from redqueen.evaluate.targets import Target, open_target
+
+    task = suite if isinstance(suite, EvalTask) else load_task(suite, data, limit)
+    stack = ExitStack()
+    if not isinstance(target, Target):
+        target = open_target(target, members, world, base=base, device=device, dtype=dtype)
+        stack.callback(target.close)
+    prompt_style = PromptStyle(
+        target.is_chat if style is None else style == "chat",
+        load_prompt_format(prompt_format) if prompt_format else target.prompt_format,
+    )
+    config = make_config(task.suite, target, prompt_style, samples, temperature, max_tokens)
+    if max_tokens is not None:
+        items = tuple(replace(item, max_tokens=max_tokens) for item in task.items)
+        task = EvalTask(task.suite, items)
+    with stack:
+        if graders is None:
+            graders = stack.enter_context(open_graders(target.sandbox))
+        replies = _sample_and_grade(
+            task, target, config, prompt_style, graders, ReplyCache(cache), on_progress
+        )
+    return EvalResult(
+        target.name,
+        task.items,
+        config,
+        target.models,
+        tuple(replies),
+        task.suite.note,
+        target.run,
+        target.step,
+    )
+
+
+def make_config(
+    suite: Suite,
+    target: "Target",
+    style: PromptStyle,
+    samples: int,
+    temperature: float | None,
+    max_tokens: int | None,
+) -> EvalConfig:
+    if samples > 1 and temperature == 0:
+        raise ConfigError(
+            f"{samples} samples at temperature 0 would be the same reply {samples} times: "
+            "set a temperature, such as 0.8"
+        )
+    if temperature is None:
+        temperature = 0.0 if samples == 1 else 0.8
+    return EvalConfig(
+        suite.name,
+        suite.prompt_version(style),
+        style.name,
+        samples,
+        temperature,
+        max_tokens or suite.max_tokens,
+        target.base.dtype,
+        target.provenance,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    model: Model
+    item: Item
+    sample: int
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        return self.item.id, self.model.name, self.sample
+
+
+def _sample_and_grade(
+    task: EvalTask,
+    target: "Target",
+    config: EvalConfig,
+    style: PromptStyle,
+    graders: Graders,
+    cache: ReplyCache,
+    on_progress: OnProgress,
+) -> list[GradedReply]:
+    """The replies of every model to every item. What the cache has is not sampled again."""
+    graded = cache.read(config)
+    questions = [
+        [
+            _Question(model, item, sample)
+            for model in batch.models
+            for item in task.items
+            for sample in range(config.samples)
+        ]
+        for batch in target.batches
+    ]
+    wanted = [question for batch in questions for question in batch]
+    done = sum(question.key in graded for question in wanted)
+    on_progress(done, len(wanted))
+
+    def grade(completions: list[TextCompletion]) -> None:
+        nonlocal done
+        for start in range(0, len(completions), _CHUNK):
+            replies = _grade(task.suite, completions[start : start + _CHUNK], style, graders)
+            cache.append(config, replies)
+            graded.update({(reply.item, reply.model, reply.sample): reply for reply in replies})
+            done += len(replies)
+            on_progress(done, len(wanted))
+
+    def receive(completions: Sequence[TextCompletion]) -> None:
+        grading.raise_failure()
+        grading.add(completions)
+
+    with background_executor(on_gpu=target.base.on_gpu) as background:
+        grading = Check(background, grade)
+        for batch, asked in zip(target.batches, questions, strict=True):
+            requests = [
+                _request(task.suite, question, config, style)
+                for question in asked
+                if question.key not in graded
+            ]
+            if requests:
+                batch.sampler.sample(requests, config.temperature, receive)
+        grading.finish()
+    return [graded[question.key] for question in wanted]
+
+
+def _request(
+    suite: Suite, question: _Question, config: EvalConfig, style: PromptStyle
+) -> TextRequest:
+    """Models have random streams of their own: with a common one their answers would agree more
+    than their weights do. The base samples as it would alone."""
+    item, model = question.item, question.model
+    own = () if model.is_base else (model.name,)
+    seed = seed_for(0, "benchmark", config.suite, item.id, question.sample, *own)
+    limit = item.max_tokens or config.max_tokens
+    return TextRequest(model.slot, suite.prompt(item, style), limit, seed, item=question)
+
+
+def _grade(
+    suite: Suite, completions: Sequence[TextCompletion], style: PromptStyle, graders: Graders
+) -> list[GradedReply]:
+    questions: list[_Question] = [completion.request.item for completion in completions]
+    items = [question.item for question in questions]
+    verdicts = suite.grade(items, [one.text for one in completions], style, graders)
+    return [
+        GradedReply(
+            question.item.id,
+            question.model.name,
+            question.sample,
+            completion.text,
+            verdict.correct,
+            verdict.reason,
+            completion.rollout.finish_reason == "length",
+            suite.vote_key(question.item, completion.text, style),
+        )
+        for question, completion, verdict in zip(questions, completions, verdicts, strict=True)
+    ]
