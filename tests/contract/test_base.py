@@ -14,7 +14,7 @@ from redqueen.config.engine import LoraConfig
 from redqueen.engine.protocol import SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
-from redqueen.evaluate.targets import load_target
+from redqueen.evaluate.targets import open_target
 from redqueen.models.base import FAMILIES, PAWN, Base, load_base
 from redqueen.models.fingerprint import of_file
 from redqueen.models.peft_io import base_of, save_adapter
@@ -290,6 +290,6 @@ def test_an_adapter_knows_the_base_it_was_made_on(
     folder = tmp_path / "adapter"
     save_adapter(engine.read(0), folder, base="pawn", fingerprint=pawn.fingerprint)
     assert base_of(folder) == ("pawn", pawn.fingerprint)
-    load_target(str(tmp_path / "adapter"), "pawn", "cpu", "bfloat16")
+    open_target(tmp_path / "adapter", base="pawn", device="cpu", dtype="bfloat16")
     with pytest.raises(ConfigError, match="other weights than when the members were made"):
-        load_target(str(tmp_path / "adapter"), str(other_pawn), "cpu", "auto")
+        open_target(tmp_path / "adapter", base=str(other_pawn), device="cpu")

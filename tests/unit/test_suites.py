@@ -12,6 +12,7 @@ from redqueen.pawn import heldout
 from redqueen.pawn.heldout import EACH, QUICK, TIERS, load_suite
 from redqueen.rng import stream
 from redqueen.tasks import KINDS
+from redqueen.tasks.code.programs import Code
 
 
 def test_heldout_has_a_hundred_problems_of_each_kind_and_tier() -> None:
@@ -47,11 +48,9 @@ def test_deduction_is_sampled_again_as_it_was_frozen() -> None:
     ]
     frozen = [item for item in load_suite("heldout") if item.problem.kind == "code_o"]
     for program, item in zip(drawn, frozen, strict=True):
-        assert (program.tier, program.text) == (item.tier, item.problem.program)
-        assert (program.inputs[:1], program.outputs[:1]) == (
-            item.problem.inputs,
-            item.problem.outputs,
-        )
+        code: Code = item.problem.payload
+        assert (program.tier, program.text) == (item.tier, code.program)
+        assert (program.inputs[:1], program.outputs[:1]) == (code.inputs, item.problem.gold)
 
 
 @pytest.mark.parametrize("harm", ["another answer", "damaged", "cut short", "missing"])

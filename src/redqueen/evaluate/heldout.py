@@ -13,6 +13,7 @@ from redqueen.stages.solve import grade_answers
 from redqueen.tasks import Malformed, RunRules, load_kind, load_kinds
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
+
 class HeldOut:
     note = ""
     max_tokens = max(MAX_TOKENS.values())

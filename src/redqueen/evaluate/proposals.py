@@ -30,7 +30,7 @@ class ProposalStats:
     valid: Accuracy
     """Duplicates are valid, too."""
     unique: Accuracy
-    """Distinct structures among the valid ones; distinct problems where these are made from archived
+    """Distinct structures among the valid ones; distinct problems where they derive from archived
     ones."""
     rejected: dict[str, int]
     """By reason."""

@@ -38,7 +38,6 @@ from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
 
-
 _CPU_KV_CACHE_BYTES = 2 << 30
 _CPU_MIN_SEQS = 32
 
