@@ -7,6 +7,7 @@ verifiable problems.
     with rq.Run.create(config, "runs/mine") as run:
         for step in run:
             print(step.number, step.metrics["solve/pass_rate"])
+        print(rq.evaluate(run, "heldout-quick"))
 
 Names are imported when they are first used: `import redqueen` loads neither torch nor pydantic.
 """
@@ -22,14 +23,21 @@ if TYPE_CHECKING:
     from redqueen.config.toml import load_config
     from redqueen.core.run import Run, StepResult
     from redqueen.errors import RedQueenError
+    from redqueen.evaluate.result import EvalResult
+    from redqueen.evaluate.runner import evaluate
     from redqueen.ledger.run_reader import RunReader, open_run
     from redqueen.records import Attempt, Member, Problem
+    from redqueen.report.export.members import export_member, export_soup
+    from redqueen.report.export.problems import export_problems
+    from redqueen.report.page import report
+    from redqueen.report.trackers import track
     from redqueen.sandbox import Job, Outcome
     from redqueen.sandbox.pool import SandboxPool as Sandbox
 
 _NAMES = {
     "Attempt": "redqueen.records",
     "Config": "redqueen.config.schema",
+    "EvalResult": "redqueen.evaluate.result",
     "Job": "redqueen.sandbox",
     "Member": "redqueen.records",
     "Outcome": "redqueen.sandbox",
@@ -39,9 +47,15 @@ _NAMES = {
     "RunReader": "redqueen.ledger.run_reader",
     "Sandbox": "redqueen.sandbox.pool:SandboxPool",
     "StepResult": "redqueen.core.run",
+    "evaluate": "redqueen.evaluate.runner",
+    "export_member": "redqueen.report.export.members",
+    "export_problems": "redqueen.report.export.problems",
+    "export_soup": "redqueen.report.export.members",
     "load_config": "redqueen.config.toml",
     "load_study": "redqueen.config.study",
     "open_run": "redqueen.ledger.run_reader",
+    "report": "redqueen.report.page",
+    "track": "redqueen.report.trackers",
 }
 __all__ = ["__version__", *_NAMES]
 

@@ -9,8 +9,8 @@ import random
 
 import pytest
 
-from redqueen.config.toml import load_config
 from redqueen.config.stages import ProposeConfig, VerifyConfig
+from redqueen.config.toml import load_config
 from redqueen.core.archive import Archive
 from redqueen.errors import ConfigError
 from redqueen.records import Problem, Proposal, Rejection

@@ -45,7 +45,7 @@ def test_a_run_uses_everything_that_an_outside_package_supplies(tmp_path: Path) 
     things.USED.clear()
     config = rq.load_config(**SETTINGS)  # type: ignore[arg-type]
     with rq.Run.create(config, tmp_path / "run") as run:
-        with rq.track(config.trackers, run.folder, config.model_dump(mode="json")) as trackers:
+        with rq.track(run) as trackers:
             rates = []
             for step in run:
                 trackers.step(step.number, step.metrics)

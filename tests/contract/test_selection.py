@@ -6,11 +6,11 @@ from random import Random
 
 import pytest
 from pydantic import ValidationError
+from redqueen.stages.evolve.lineage import Birth, Death
 
 from redqueen.config.stages import ChildConfig, EvolveConfig, PerturbConfig
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.cross.linear import Linear
-from redqueen.stages.evolve.lineage import Birth, Death
 from redqueen.stages.evolve.mutate.gaussian import Gaussian
 from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
 from redqueen.stages.evolve.plan import plan

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
-from redqueen.config.toml import find_recipe, load_config
 from redqueen.config.study import load_study
+from redqueen.config.toml import find_recipe, load_config
 from redqueen.errors import ConfigError
 
 pytestmark = pytest.mark.slow

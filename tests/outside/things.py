@@ -75,9 +75,7 @@ def fitness(member: Member, settings: Choice) -> float:
     return member.rating.mu
 
 
-def selection(
-    standings: Sequence[Standing], count: int, settings: Choice, rng: Random
-) -> Selected:
+def selection(standings: Sequence[Standing], count: int, settings: Choice, rng: Random) -> Selected:
     USED.add("selection")
     order = sorted(standings, key=lambda standing: -standing.fitness)
     survivors = order[: len(order) - count]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from redqueen.errors import ConfigError
-from redqueen.report.trackers import TRACKERS, Trackers, check_trackers, track
+from redqueen.report.trackers import TRACKERS, Trackers, check_trackers, start_trackers
 
 
 class Notebook:
@@ -49,13 +49,13 @@ def test_a_tracker_that_fails_is_logged_once_and_dropped(caplog: pytest.LogCaptu
 
 
 def test_none_are_opened_unless_asked_for(tmp_path: Path) -> None:
-    track([], tmp_path, {}).step(1, {"a": 1.0})
+    start_trackers([], tmp_path, {}).step(1, {"a": 1.0})
     assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_tracker_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="Did you mean 'tensorboard'"):
-        track(["tensorbord"], tmp_path, {})
+        start_trackers(["tensorbord"], tmp_path, {})
 
 
 def make_notebook(folder: Path, name: str, settings: Mapping[str, object]) -> Notebook:
@@ -66,7 +66,7 @@ def make_notebook(folder: Path, name: str, settings: Mapping[str, object]) -> No
 def test_a_tracker_of_ones_own_is_given_by_import_path(tmp_path: Path) -> None:
     name = f"{__name__}:make_notebook"
     check_trackers([name])
-    with track([name], tmp_path, {"seed": 1}) as trackers:
+    with start_trackers([name], tmp_path, {"seed": 1}) as trackers:
         trackers.step(1, {"a": 1.0})
     assert (tmp_path / f"{tmp_path.name}.notes").read_text() == "{'seed': 1}"
     with pytest.raises(ConfigError, match="cannot be imported"):
@@ -78,7 +78,7 @@ def test_a_tracker_that_is_not_installed_says_what_to_install(name: str, tmp_pat
     if importlib.util.find_spec(name) is not None:
         pytest.skip(f"{name} is installed")
     with pytest.raises(ConfigError, match=rf"redqueen\[{name}\]"):
-        track([name], tmp_path, {})
+        start_trackers([name], tmp_path, {})
 
 
 def test_tensorboard_reads_back_what_was_tracked(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_tensorboard_reads_back_what_was_tracked(tmp_path: Path) -> None:
         "tensorboard.backend.event_processing.event_accumulator",
         reason="the extra `tensorboard` is not installed",
     )
-    trackers = track(["tensorboard"], tmp_path, {})
+    trackers = start_trackers(["tensorboard"], tmp_path, {})
     for step in (1, 2):
         trackers.step(step, {"solve/pass_rate": step / 4})
     trackers.close()

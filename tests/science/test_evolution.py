@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 import torch
+from redqueen.stages.rate.ratings import rate
 
 from redqueen.config.stages import ChildConfig, EvolveConfig, RatingConfig
 from redqueen.models.adapter import Adapter, LoraPair
@@ -13,7 +14,6 @@ from redqueen.records import Rating
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.plan import apply, plan
 from redqueen.stages.evolve.select import Standing, Tournament, Truncation
-from redqueen.stages.rate.ratings import rate
 
 PROJECTIONS = {"q": (16, 16), "up": (16, 24), "down": (24, 16)}
 RANK = 4

@@ -99,7 +99,7 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
 
 def _play(run: Run) -> None:
     started, folder = time.monotonic(), run.folder
-    trackers = track(run.config.trackers, folder, run.config.model_dump(mode="json"))
+    trackers = track(run)
     with _stop_requests() as stop_requested, trackers, StepProgress(run) as progress:
         try:
             measure_if_due(run)

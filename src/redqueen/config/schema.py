@@ -85,7 +85,7 @@ class Config(Section):
     """auto (the GPU where there is one), cpu, cuda or cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the base; auto: bfloat16 on a GPU, else float32."""
-    trackers: tuple[Literal["tensorboard", "wandb", "trackio"], ...] = ()
+    trackers: tuple[str, ...] = ()
     """Where else the figures of every step go; each is an optional extra. The ledger has them in
     any case."""
     population: PopulationConfig = Field(default_factory=PopulationConfig)

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from redqueen import __version__
+from redqueen.core.run import Run as LiveRun
 from redqueen.errors import DataError
 from redqueen.ledger.run_reader import RunReader
 from redqueen.report.gather import gather_runs
 from redqueen.report.sample import MAX_CHARS
 
-Run = RunReader | str | Path
+Run = RunReader | LiveRun | str | Path
 
 _REPORT = ("charts.js", "tables.js", "figures.js", "problems.js", "page.js")
 _COMPARISON = ("charts.js", "tables.js", "compare.js")
@@ -51,13 +52,13 @@ _PAGE = """<!doctype html>
 
 def report(run: Run | Sequence[Run], out: str | Path) -> Path:
     """Write the report of one or more runs as one HTML file, and return its path."""
-    runs = [run] if isinstance(run, RunReader | str | Path) else list(run)
+    runs = [run] if isinstance(run, RunReader | LiveRun | str | Path) else list(run)
     return write_text(Path(out), report_page(gather_report(runs)))
 
 
 def gather_report(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> dict[str, Any]:
     """The data of a report: every world of every run."""
-    folders = [run.folder if isinstance(run, RunReader) else Path(run) for run in runs]
+    folders = [run.folder if isinstance(run, RunReader | LiveRun) else Path(run) for run in runs]
     return {
         "views": gather_runs(runs, max_chars),
         "title": ", ".join(folder.resolve().name for folder in folders),

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 from redqueen.config.registry import Registry
+from redqueen.core.run import Run
 from redqueen.errors import ConfigError
 
 _log = logging.getLogger(__name__)
@@ -104,8 +105,12 @@ class Trackers:
                 del self._trackers[name]
 
 
-def track(names: Sequence[str], folder: Path, settings: Mapping[str, Any]) -> Trackers:
-    """Start these trackers for the run in a folder."""
+def track(run: Run) -> Trackers:
+    """Start the trackers that the run's settings name."""
+    return start_trackers(run.config.trackers, run.folder, run.config.model_dump(mode="json"))
+
+
+def start_trackers(names: Sequence[str], folder: Path, settings: Mapping[str, Any]) -> Trackers:
     check_trackers(names)
     run_name = folder.resolve().name
     return Trackers({name: TRACKERS[name](folder, run_name, settings) for name in names})
