@@ -57,7 +57,30 @@ _NAMES = {
     "report": "redqueen.report.page",
     "track": "redqueen.report.trackers",
 }
-__all__ = ["__version__", *_NAMES]
+__all__ = [
+    "Attempt",
+    "Config",
+    "EvalResult",
+    "Job",
+    "Member",
+    "Outcome",
+    "Problem",
+    "RedQueenError",
+    "Run",
+    "RunReader",
+    "Sandbox",
+    "StepResult",
+    "__version__",
+    "evaluate",
+    "export_member",
+    "export_problems",
+    "export_soup",
+    "load_config",
+    "load_study",
+    "open_run",
+    "report",
+    "track",
+]
 
 
 def __getattr__(name: str) -> Any:

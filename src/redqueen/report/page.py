@@ -60,7 +60,9 @@ def gather_report(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> dict[str, 
     """The data of a report: every world of every run."""
     folders = [run.folder if isinstance(run, RunReader | LiveRun) else Path(run) for run in runs]
     return {
-        "views": gather_runs(runs, max_chars),
+        "views": gather_runs(
+            [run.folder if isinstance(run, LiveRun) else run for run in runs], max_chars
+        ),
         "title": ", ".join(folder.resolve().name for folder in folders),
     }
 
