@@ -18,8 +18,8 @@ from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.literals import canonical
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.verify import verify
-from redqueen.tasks import KINDS
+from redqueen.stages.verify import verify_proposals
+from redqueen.tasks import KINDS, load_kinds
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def test_programs_of_every_tier_are_problems_to_the_verifier(
     )
     for program, problem in zip(chosen, problems, strict=True):
         shown = INPUTS if kind == "code_f" else 1
-        assert (problem.inputs, problem.outputs) == (
+        assert (problem.payload.inputs, problem.gold) == (
             program.inputs[:shown],
             program.outputs[:shown],
         )
@@ -117,7 +117,7 @@ def _problems(
         if kind == "code_f":
             blocks = [("message", program.hint), *(("input", text) for text in program.inputs)]
         proposals.append(Proposal(kind, write_blocks(blocks), shown if kind == "code_f" else ()))
-    verdicts = verify(proposals, KINDS, CompactFormat(), pool, VerifyConfig())
+    verdicts = verify_proposals(proposals, load_kinds(), CompactFormat(), pool, VerifyConfig())
     problems = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
     assert len(problems) == len(verdicts), verdicts
     return problems

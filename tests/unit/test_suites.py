@@ -40,14 +40,14 @@ def test_an_unknown_suite_names_the_nearest() -> None:
 
 
 def test_deduction_is_sampled_again_as_it_was_frozen() -> None:
-    """A change to what a seed draws would show here: the suites could not be built again, nor their
-    programs kept out of pre-training."""
+    """Otherwise the suites could not be built again, nor their programs kept out of
+    pre-training."""
     seen: set[str] = set()
-    drawn = [
+    sampled = [
         program for tier in TIERS for program in heldout._sample_unseen("code_o", tier, EACH, seen)
     ]
     frozen = [item for item in load_suite("heldout") if item.problem.kind == "code_o"]
-    for program, item in zip(drawn, frozen, strict=True):
+    for program, item in zip(sampled, frozen, strict=True):
         code: Code = item.problem.payload
         assert (program.tier, program.text) == (item.tier, code.program)
         assert (program.inputs[:1], program.outputs[:1]) == (code.inputs, item.problem.gold)
