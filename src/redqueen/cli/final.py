@@ -25,14 +25,17 @@ def show_final(run: Run, folder: Path, result: EvalResult | None, steps_s: float
     elif result:
         _many_worlds(console, run, result)
     console.print(
-        f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: run.sqlite (the ledger), checkpoints/",
+        f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: "
+        "run.sqlite (the ledger), checkpoints/",
         markup=False,
     )
-    console.print(f"compare two runs of the same settings: redqueen digest {folder}", markup=False)
+    console.print(
+        f"compare two runs of equal settings with: redqueen digest {folder}", markup=False
+    )
 
 
 def suite_label(suite: str) -> str:
-    """What the figures of a suite are called in the table of members and between steps."""
+    """The column heading of a suite."""
     return suite if suite and not suite.startswith("heldout") else "held-out"
 
 
@@ -76,7 +79,7 @@ def _differences(console: Console, students: Scores, base: list[float], suite: s
 
 
 def _many_worlds(console: Console, run: Run, result: EvalResult) -> None:
-    """A row for each arm, over its worlds (one a seed)."""
+    """A row for each arm, over its worlds, one per seed."""
     by_arm: dict[str, list[tuple[float, float]]] = defaultdict(list)
     base = mean(result.item_scores("base"))
     for world in run.worlds:
@@ -88,12 +91,12 @@ def _many_worlds(console: Console, run: Run, result: EvalResult) -> None:
     )
     for column in ("arm", "worlds", "students on average", "spread over seeds", "weakest student"):
         table.add_column(column, justify="left" if column == "arm" else "right")
-    for arm, found in by_arm.items():
-        means, weakest = [mean for mean, _ in found], [least for _, least in found]
+    for arm, worlds in by_arm.items():
+        means, weakest = zip(*worlds, strict=True)
         spread = f"{100 * statistics.stdev(means):.1f}" if len(means) > 1 else "-"
         table.add_row(
             arm,
-            str(len(found)),
+            str(len(worlds)),
             f"{100 * statistics.fmean(means):.1f} %",
             spread,
             f"{100 * statistics.fmean(weakest):.1f} %",

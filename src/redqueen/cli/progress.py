@@ -1,5 +1,4 @@
-"""What is seen of a run while it goes: a line for each step under a heading, and on a terminal a
-bar for the phase within it."""
+"""The progress of a run: a line per step, and on a terminal a bar for the current phase."""
 
 import time
 from collections.abc import Sequence
@@ -25,13 +24,13 @@ _COLUMNS = {
     "s": 5,
     "left": 6,
 }
-"""Names and widths, 79 characters in all. Lines are those that a program executes; teachers and
-students: their lowest and highest rating."""
+"""Names and widths, 79 characters in total. `lines` are lines executed; `teachers` and `students`
+are their lowest and highest rating."""
 _HEADING_EVERY = 20
 
 
 class StepProgress:
-    """Writes to standard error; where that is a plain log, only the lines."""
+    """Writes to standard error; only the lines if that is not a terminal."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -81,16 +80,16 @@ class StepProgress:
 
 
 def _cells(state: StepState, seconds: float) -> dict[str, str]:
-    """What the columns say, but for the time that is left."""
-    figures = state.metrics
-    tokens = figures.get("propose/tokens", 0) + figures.get("solve/tokens", 0)
+    """The columns, except for the time left."""
+    metrics = state.metrics
+    tokens = metrics.get("propose/tokens", 0) + metrics.get("solve/tokens", 0)
     return {
         "step": f"{state.step}/{state.world.config.steps}",
-        "valid": _shown(figures.get("verify/valid_frac"), 100, "%"),
-        "solved": _shown(figures.get("solve/pass_rate"), 100, "%"),
-        "depth": _shown(figures.get("complexity/ast_depth")),
-        "branch": _shown(figures.get("complexity/cyclomatic")),
-        "lines": _shown(figures.get("complexity/steps_executed")),
+        "valid": _format(metrics.get("verify/valid_frac"), 100, "%"),
+        "solved": _format(metrics.get("solve/pass_rate"), 100, "%"),
+        "depth": _format(metrics.get("complexity/ast_depth")),
+        "branch": _format(metrics.get("complexity/cyclomatic")),
+        "lines": _format(metrics.get("complexity/steps_executed")),
         "teachers": _ratings(state, "teacher"),
         "students": _ratings(state, "student"),
         "tok/s": f"{tokens / seconds:,.0f}",
@@ -103,11 +102,13 @@ def _row(cells: dict[str, str]) -> str:
 
 
 def _ratings(state: StepState, role: str) -> str:
-    found = [member.rating.mu for member in state.world.members if member.role == role]
-    return f"{min(found):.0f}..{max(found):.0f}" if found and state.world.config.is_rated else "-"
+    ratings = [member.rating.mu for member in state.world.members if member.role == role]
+    if not ratings or not state.world.config.is_rated:
+        return "-"
+    return f"{min(ratings):.0f}..{max(ratings):.0f}"
 
 
-def _shown(value: float | None, scale: float = 1, unit: str = "") -> str:
+def _format(value: float | None, scale: float = 1, unit: str = "") -> str:
     if value is None:
         return "-"
     return f"{scale * value:.0f}{unit}" if unit else f"{value:.1f}"

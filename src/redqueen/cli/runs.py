@@ -1,4 +1,4 @@
-"""`redqueen runs`: the runs of a folder, as a table or as JSON."""
+"""`redqueen runs`: the runs in a folder, as a table or as JSON."""
 
 import json
 from dataclasses import asdict
@@ -15,36 +15,36 @@ from redqueen.ledger.runs import RunSummary, list_runs
 
 
 def runs(
-    root: Annotated[Path, typer.Argument(help="Folder that holds runs.")] = Path("runs"),
+    root: Annotated[Path, typer.Argument(help="Folder with runs.")] = Path("runs"),
     as_json: Json = False,
 ) -> None:
-    """List the runs there are."""
-    found = list_runs(root)
+    """List the runs in a folder."""
+    summaries = list_runs(root)
     if as_json:
-        print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in found]))
+        print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in summaries]))
         return
-    if not found:
+    if not summaries:
         Console().print(
-            f"no runs in {root}. `redqueen run` makes one.",
+            f"no runs in {root}. `redqueen run` starts one.",
             highlight=False,
             markup=False,
             soft_wrap=True,
         )
         return
-    table = Table("folder", "steps", "base", "created", "now")
-    for run in found:
+    table = Table("folder", "steps", "base", "created", "state")
+    for run in summaries:
         cells = (
             str(run.folder),
             f"{run.steps_done}/{run.steps_wanted or '?'}",
             run.base,
             run.created[:16].replace("T", " "),
-            _now(run),
+            _state(run),
         )
         table.add_row(*map(escape, cells))
     Console().print(table)
 
 
-def _now(run: RunSummary) -> str:
+def _state(run: RunSummary) -> str:
     if run.active:
         return "running"
     if run.problem:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.statistics import Accuracy, mean_interval
+from redqueen.evaluate.statistics import mean, mean_interval, score_interval
 from redqueen.report.curriculum import ProposalCount
 from redqueen.report.run_view import RunView, round_digits, slot_name
 
@@ -29,12 +29,9 @@ class Estimate:
 
 
 def accuracy(answers: Mapping[str, float]) -> Estimate:
-    """Over items. Wilson's interval for one sample per item, else that of a mean."""
+    """Over items."""
     values = list(answers.values())
-    if all(value in (0.0, 1.0) for value in values):
-        score = Accuracy(round(sum(values)), len(values))
-        return Estimate(score.value, *score.interval())
-    return Estimate(*mean_interval(values))
+    return Estimate(mean(values), *score_interval(values))
 
 
 def paired_gain(answers: Mapping[str, float], base: Mapping[str, float]) -> Estimate | None:

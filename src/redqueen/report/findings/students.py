@@ -74,7 +74,10 @@ def held_out(figures: Figures) -> Iterator[Finding]:
         elif high < 0:
             yield warning("scores", f"On {name}, the mean student falls behind the base: {points}.")
         else:
-            yield fact("scores", f"On {name}, students and base do not differ: {points}.")
+            yield fact(
+                "scores",
+                f"On {name}, students do not differ significantly from the base: {points}.",
+            )
 
 
 def forgetting(figures: Figures) -> Iterator[Finding]:
