@@ -97,7 +97,9 @@ def main() -> None:
 
             # update: every member learns from its own samples, all in one pass
             engine.accumulate(advantages(earned), bind_loss(LOSSES.choose("reinforce")))
-            engine.step({slot: OptimizerSettings(learning_rate=rate) for slot, rate in RATE.items()})
+            engine.step(
+                {slot: OptimizerSettings(learning_rate=rate) for slot, rate in RATE.items()}
+            )
 
             # evolve: halfway, the weaker student is replaced by a mutation of the stronger one
             for text, _, reward in earned:

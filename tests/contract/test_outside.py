@@ -52,10 +52,10 @@ def test_a_run_uses_everything_that_an_outside_package_supplies(tmp_path: Path) 
                 rates.append(step.metrics["solve/pass_rate"])
         result = rq.evaluate(run, config.evaluate.suite)
     assert rates[-1] > rates[0] + 0.1, rates
-    assert things.USED == {
+    assert {
         "teacher reward", "student reward", "estimator", "loss", "match scheme", "rating outcome",
         "fitness", "selection", "mutation", "archive policy", "tracker", "sandbox", "suite",
-    }  # fmt: skip
+    } == things.USED  # fmt: skip
     assert len((tmp_path / "run" / "recorder.jsonl").read_text().splitlines()) == 6
     assert result is not None
     with rq.open_run(tmp_path / "run") as reader:

@@ -2,7 +2,7 @@
 
     MUTATIONS = Registry("mutation", {"gaussian": Entry(gaussian, Gaussian), ...})
 
-    evolve.mutations = ["gaussian", { type = "gaussian", scale = 0.2 }, "my_package.ops:my_mutation"]
+    evolve.mutations = ["gaussian", { type = "gaussian", eps = 0.2 }, "my_package:my_mutation"]
 
 A row is the thing itself, an `Entry` where it has settings, or an import path where importing it is
 heavy. What comes by import path may carry its settings class as an attribute `settings`; without
@@ -149,8 +149,8 @@ without importing what the tables hold."""
 
 def table(what: str) -> Registry[Any]:
     """An open table by what it holds."""
-    found: Registry[Any] = import_path("table", TABLES[what])
-    return found
+    registry: Registry[Any] = import_path("table", TABLES[what])
+    return registry
 
 
 def chosen_from(what: str, default: str = "") -> Any:

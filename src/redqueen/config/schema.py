@@ -39,7 +39,7 @@ class PopulationConfig(Section):
     students: int = Field(default=4, ge=1)
     """Members that solve them. In self-play these are all members, and each has both roles."""
     learning_rates: tuple[PositiveFloat, ...] = ()
-    """Own learning rates of the first members, teachers before students: for sweeps within one run."""
+    """Learning rates of the first members, teachers before students: for sweeps in one run."""
 
 
 class StopConfig(Section):
@@ -162,9 +162,12 @@ def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]
     merged = dict(deepcopy(first))
     for name, value in second.items():
         own = merged.get(name)
-        if isinstance(value, Mapping) and isinstance(own, Mapping):
-            if value.get("type", own.get("type")) == own.get("type"):
-                merged[name] = merge(own, value)
-                continue
-        merged[name] = deepcopy(value)
+        if (
+            isinstance(value, Mapping)
+            and isinstance(own, Mapping)
+            and value.get("type", own.get("type")) == own.get("type")
+        ):
+            merged[name] = merge(own, value)
+        else:
+            merged[name] = deepcopy(value)
     return merged

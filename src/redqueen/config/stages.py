@@ -1,5 +1,5 @@
-"""Settings of the stages of a step, and of what they share. Every choice is open: a name of a table,
-or an import path of your own (`registry.py`)."""
+"""Settings of the stages of a step, and of what they share. Every choice is open: a name of a
+table, or an import path of your own (`registry.py`)."""
 
 from typing import Annotated, Literal
 
@@ -38,8 +38,8 @@ class ProposeConfig(Section):
     prompts: int = Field(default=2, ge=1)
     """Different prompts for each teacher and task kind in a step."""
     samples: int = Field(default=4, ge=1)
-    """Proposals sampled from each prompt. With one alone there is nothing to compare it with, and all
-    of a kind are compared instead."""
+    """Proposals sampled from each prompt. With one alone there is nothing to compare it with, and
+    all of a kind are compared instead."""
     temperature: float = Field(default=1.0, gt=0)
     """Sampling temperature of teachers."""
     max_tokens: int = Field(default=1024, ge=1)
@@ -124,8 +124,8 @@ class ArchiveConfig(Section):
     policy: Annotated[OneOf, chosen_from("archive policy", "all")] = default("all")
     """Which verified problems it takes."""
     rarity: float = Field(default=0.0, ge=0)
-    """How strongly problems in rare cells of the coverage map are preferred when teachers are shown some: each
-    counts as one over the archive's problems in its cell, to this power. 0: all alike;
+    """How strongly problems in rare cells of the coverage map are preferred when teachers are shown
+    some: each counts as one over the archive's problems in its cell, to this power. 0: all alike;
     1: every cell as likely as every other."""
 
 
@@ -192,7 +192,7 @@ class EvolveConfig(Section):
         default=("svd_jitter", "layer_gaussian", "component_mask", "gaussian"),
         validate_default=True,
     )
-    """The mutations in the mix: names, or tables with `type`, `weight` and the operator's settings."""
+    """The mutations in the mix: names, or tables with `type`, `weight` and settings."""
     crossovers: tuple[Annotated[OneOf, chosen_from("crossover")], ...] = Field(
         default=("dare", "layerwise", "svd_subspace", "extrapolate"), validate_default=True
     )

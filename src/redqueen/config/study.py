@@ -25,7 +25,7 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
         if key not in _KEYS:
             raise ConfigError(f"{path}: " + unknown("part of a study", key, _KEYS))
     settings = list(settings)
-    for setting in [one for one in settings if one.startswith("seeds=")]:
+    for setting in [text for text in settings if text.startswith("seeds=")]:
         study["seeds"] = tomllib.loads(setting)["seeds"]
         settings.remove(setting)
     arms, seeds = study.get("arms"), study.get("seeds", [0])

@@ -1,5 +1,5 @@
-"""Settings from and to TOML: defaults, a recipe or a sparse file, `--set a.b=c` or keywords, in that
-order."""
+"""Settings from and to TOML: defaults, a recipe or a sparse file, `--set a.b=c` or keywords, in
+that order."""
 
 import tomllib
 from collections.abc import Mapping, Sequence

@@ -1,5 +1,5 @@
-"""Putting a run together: engine, sandbox, worlds and ledger, from settings or from a ledger that is
-there already.
+"""Putting a run together: engine, sandbox, worlds and ledger, from settings or from a ledger that
+is there already.
 
 What can be wrong is looked at before what takes long.
 """

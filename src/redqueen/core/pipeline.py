@@ -1,5 +1,5 @@
-"""Sampling and checking at the same time: completions go to the sandbox while others are still being
-decoded.
+"""Sampling and checking at the same time: completions go to the sandbox while others are still
+being decoded.
 
 What comes of a completion depends on it alone, so it does not matter when it is checked, or with
 which others: records are the same either way.

@@ -105,8 +105,9 @@ class Run:
             refuse_what_is_there(place)
         with ExitStack() as stack:
             parts = build_run(stack, arms, lambda: place or new_folder(Path("runs"), name))
-            run = cls(parts, stack.pop_all())
-        run.begin()
+            run = cls(parts, stack)
+            run.begin()
+            run._stack = stack.pop_all()
         return run
 
     @classmethod
@@ -120,8 +121,9 @@ class Run:
         with ExitStack() as stack:
             stack.enter_context(RunLock(folder))
             parts = rebuild_run(stack, folder, steps, base)
-            run = cls(parts, stack.pop_all())
-        run.restore()
+            run = cls(parts, stack)
+            run.restore()
+            run._stack = stack.pop_all()
         return run
 
     @property

@@ -17,7 +17,7 @@ _LETTERS: dict[Role, str] = {"teacher": "T", "student": "S", "both": "B"}
 
 @dataclass(frozen=True, slots=True)
 class PastMember:
-    """A member as it was after a step, in an adapter slot of its own: it plays, but is not trained."""
+    """A member as it was after a step, in its own adapter slot: it plays, but is not trained."""
 
     member: Member
     step: int

@@ -6,8 +6,8 @@ from typing import Any
 
 
 class _CallableRoom(ModuleType):
-    """`redqueen.evaluate(...)` is part of the public API, and this package has the same name: whichever
-    is imported first, calling it calls the function."""
+    """`redqueen.evaluate(...)` is part of the public API, and this package has the same name:
+    whichever is imported first, calling it calls the function."""
 
     def __call__(self, *args: Any, **options: Any) -> Any:
         from redqueen.evaluate.runner import evaluate

@@ -1,4 +1,5 @@
-"""What the method knows of a kind of problem: `TaskKind`. A new domain is a class that satisfies it.
+"""What the method knows of a kind of problem: `TaskKind`. A new domain is a class that satisfies
+it.
 
 A problem belongs to its kind. The kind owns the payload, what is verified and how, what is shown to
 whom, how an answer is read and graded, and what can be said about a problem: features, structure,
@@ -19,7 +20,7 @@ Block = tuple[str, str]
 
 
 class Reject(ValueError):
-    """A proposal is not a problem. The reason is one word, to be counted; the detail is for people."""
+    """A proposal is not a problem. The reason is one word, to be counted; the detail for people."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(detail)

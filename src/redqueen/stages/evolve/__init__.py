@@ -1,8 +1,9 @@
-"""The evolve stage: the weakest members of each role are replaced by mutations and crossovers of the
-strongest, in weight space.
+"""The evolve stage: the weakest members of each role are replaced by mutations and crossovers of
+the strongest, in weight space.
 
-`select` says who dies and who breeds, `plan` what each child is made of, `breed` makes it; `mutate/`
-and `cross/` hold the operators. Settings and plans need no torch; only making a child does.
+`select` says who dies and who breeds, `plan` what each child is made of, `breed` makes it;
+`mutate/` and `cross/` hold the operators. Settings and plans need no torch; only making a child
+does.
 """
 
 from collections.abc import Sequence

@@ -31,16 +31,16 @@ def admit(world: World, step: int, engine: Engine) -> None:
         first = len(world.members) + number * config.size
         new = PastMember(_rename(best, step), step)
         kept = spread_over_run([*past, new], config.size, fitness)
-        stay = [one for one in past if one in kept]
+        stay = [veteran for veteran in past if veteran in kept]
         if new in kept:
-            taken = {one.member.slot for one in stay}
+            taken = {veteran.member.slot for veteran in stay}
             slot = next(slot for slot in range(first, first + config.size) if slot not in taken)
             engine.write(
                 world.first_slot + slot, engine.read(world.slot(best)), reset_optimizer=True
             )
             stay.append(replace(new, member=replace(new.member, slot=slot)))
         world.hall_of_fame = [
-            *(one for one in world.hall_of_fame if one.member.role != role),
+            *(past for past in world.hall_of_fame if past.member.role != role),
             *stay,
         ]
 

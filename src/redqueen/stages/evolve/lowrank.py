@@ -116,7 +116,7 @@ class Span:
         return blocks.sum((2, 4))
 
     def coordinates(self) -> list[Tensor]:
-        """For each parent [n, R, out]: its Delta in the orthonormal basis that both have in common."""
+        """For each parent [n, R, out]: its Delta in the orthonormal basis that both share."""
         back = self.basis[1].to(self.b)
         blocks = range(0, back.shape[2], self.rank)
         return [
@@ -257,6 +257,6 @@ def cayley_rotation(noise: Tensor, turn: float) -> Tensor:
     by about `turn`."""
     rank = noise.shape[1]
     skew = (noise - noise.mT) * (turn / 2 / (2 * max(1, rank - 1)) ** 0.5)
-    one = torch.eye(rank, dtype=noise.dtype, device=noise.device)
-    turned: Tensor = torch.linalg.solve(one - skew, one + skew)
-    return turned
+    identity = torch.eye(rank, dtype=noise.dtype, device=noise.device)
+    rotation: Tensor = torch.linalg.solve(identity - skew, identity + skew)
+    return rotation

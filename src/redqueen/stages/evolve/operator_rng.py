@@ -39,11 +39,13 @@ class OperatorRng:
 
     def normal(self, names: Sequence[str], like: Tensor) -> Tensor:
         """Standard normal numbers for a stack [n, ...] of these projections."""
-        found = torch.empty(like.shape)
+        numbers = torch.empty(like.shape)
         self._fill(
-            names, found.numel(), lambda place, generator: found[place].normal_(generator=generator)
+            names,
+            numbers.numel(),
+            lambda place, generator: numbers[place].normal_(generator=generator),
         )
-        return found.to(like.device, like.dtype)
+        return numbers.to(like.device, like.dtype)
 
     def uniform(self, names: Sequence[str], like: Tensor) -> Tensor:
         """Numbers between 0 and 1, in steps of 2^-16: masks need no finer ones, and four come from

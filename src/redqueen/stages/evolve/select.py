@@ -66,7 +66,7 @@ class Tournament(Choice):
 
 
 def count_deaths(members: int, share: float) -> int:
-    """How many of a role's members are replaced: the share, rounded down, and never the last one."""
+    """How many of a role's members are replaced: the share, rounded down, never the last one."""
     return min(math.floor(share * members + 1e-9), members - 1) if members else 0
 
 
@@ -124,10 +124,11 @@ def spread_over_run(
     each gives its fittest. Fitness is compared within an era only, since ratings drift."""
     if not past or size < 1:
         return []
-    first, last = min(one.step for one in past), max(one.step for one in past)
+    steps = [veteran.step for veteran in past]
+    first, last = min(steps), max(steps)
     best: dict[int, PastMember] = {}
-    for one in sorted(past, key=lambda one: (one.step, one.member.id, one.member.version)):
-        era = min(size - 1, (one.step - first) * size // max(1, last - first))
-        if era not in best or fitness(one.member) > fitness(best[era].member):
-            best[era] = one
+    for veteran in sorted(past, key=lambda past: (past.step, past.member.id, past.member.version)):
+        era = min(size - 1, (veteran.step - first) * size // max(1, last - first))
+        if era not in best or fitness(veteran.member) > fitness(best[era].member):
+            best[era] = veteran
     return [best[era] for era in sorted(best)]

@@ -24,7 +24,8 @@ def pfsp(
     rng: Random,
     config: RateConfig,
 ) -> list[tuple[Member, Member]]:
-    """Prioritised fictitious self-play: pairs are drawn by p(1 - p), largest where either may win."""
+    """Prioritised fictitious self-play: pairs are sampled by p(1 - p), largest where
+    either may win."""
     return _one_to_one(
         teachers,
         students,

@@ -9,8 +9,8 @@ from redqueen.engine.protocol import SlotStats, TrainSample, TrainStats
 
 
 def split_minibatches(samples: Sequence[TrainSample], parts: int) -> Iterator[list[TrainSample]]:
-    """Each slot's samples, dealt round-robin to `parts` minibatches. Empty ones are left out, and so
-    are samples without advantage."""
+    """Each slot's samples, dealt round-robin to `parts` minibatches. Empty ones are left out, and
+    so are samples without advantage."""
     samples = [sample for sample in samples if sample.has_gradient]
     for part in range(parts):
         dealt: dict[int, int] = defaultdict(int)

@@ -1,5 +1,5 @@
-"""A few small problems for archives of bases that were not trained on our own programs: of different
-types, none with a trick."""
+"""A few small problems for archives of bases that were not trained on our own programs: of
+different types, none with a trick."""
 
 from collections.abc import Sequence
 from random import Random

@@ -51,7 +51,8 @@ def _asked(request: Request) -> str:
     if request.given:
         parts.append(_fenced(request.given))
     parts.append(
-        "Write your reasoning between <think> and </think>. Then write exactly this, with the blocks filled in:"
+        "Write your reasoning between <think> and </think>. "
+        "Then write exactly this, with the blocks filled in:"
     )
     parts.append(_answered(tuple((label, "...") for label in request.wanted)))
     return "\n\n".join(parts)
@@ -68,7 +69,7 @@ def _fenced(blocks: tuple[Block, ...]) -> str:
 
 
 def _blocks(answer: str) -> list[Block]:
-    """Fenced blocks, line by line: a regular expression over hostile text can take quadratic time."""
+    """Fenced blocks, line by line: a regular expression takes quadratic time on hostile text."""
     blocks: list[Block] = []
     label: str | None = None
     lines: list[str] = []

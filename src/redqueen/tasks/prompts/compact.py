@@ -1,5 +1,5 @@
-"""The compact format, for tiny models: no words, only marked blocks. A mark is a line that no Python
-program starts with.
+"""The compact format, for tiny models: no words, only marked blocks. A mark is a line that no
+Python program starts with.
 
 >>student code_o          >>teacher code_o
 >>program                 >>program ... >>input ... >>output ...
@@ -43,15 +43,15 @@ class CompactFormat:
                 blocks[-1][1].append(line)
             elif line.strip():
                 raise Malformed("text before the first mark")
-        found = [(label, "\n".join(body)) for label, body in blocks if label != "think"]
-        if [label for label, _ in found] != list(wanted):
+        written = [(label, "\n".join(body)) for label, body in blocks if label != "think"]
+        if [label for label, _ in written] != list(wanted):
             raise Malformed(
                 "blocks "
-                + ", ".join(label[:20] for label, _ in found[:12])
+                + ", ".join(label[:20] for label, _ in written[:12])
                 + "; expected "
                 + ", ".join(wanted)
             )
-        return found
+        return written
 
 
 def write_blocks(blocks: list[Block]) -> str:

@@ -1,5 +1,5 @@
-"""Crossovers: two parents, the fitter one first. A function `(first, second, settings, rng) -> Stack`
-and its settings in one file, a row here.
+"""Crossovers: two parents, the fitter one first. A function `(first, second, settings, rng) ->
+Stack` and its settings in one file, a row here.
 
 Fisher-weighted averaging (arXiv 2111.09832) is not here: see docs/operators.md.
 """

@@ -33,7 +33,8 @@ class Della(OperatorSettings):
     def _chances(self) -> "Della":
         if self.drop and not self.spread / 2 <= self.drop < 1 - self.spread / 2:
             raise ValueError(
-                f"drop must lie between spread / 2 and 1 - spread / 2; got drop {self.drop} and spread {self.spread}"
+                "drop must lie between spread / 2 and 1 - spread / 2; "
+                f"got drop {self.drop} and spread {self.spread}"
             )
         return self
 

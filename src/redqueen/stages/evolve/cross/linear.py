@@ -33,7 +33,7 @@ def linear(first: "Stack", second: "Stack", settings: Linear, rng: "OperatorRng"
 def combined(
     first: "Stack", second: "Stack", one: "Tensor | float", other: "Tensor | float"
 ) -> "Stack":
-    """Both Deltas with their weights (numbers, or one for each projection), cut back to the rank."""
+    """Both Deltas with their weights (numbers, or one a projection), cut back to the rank."""
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)

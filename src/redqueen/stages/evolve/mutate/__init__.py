@@ -1,5 +1,5 @@
-"""Mutations: one parent, one child. A function `(parent, settings, rng) -> Stack` and its settings in
-one file, one row here."""
+"""Mutations: one parent, one child. A function `(parent, settings, rng) -> Stack` and its settings
+in one file, one row here."""
 
 from redqueen.config.registry import Entry, Registry
 from redqueen.stages.evolve.mutate.component_mask import ComponentMask, component_mask
