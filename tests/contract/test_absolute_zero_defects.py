@@ -17,13 +17,13 @@ from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.propose import proposal_prompt
-from redqueen.stages.solve import grade
-from redqueen.stages.verify import verify
+from redqueen.stages.propose import render_proposal
+from redqueen.stages.solve import grade_answers
+from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import chat
-from tests.unit.test_archive import problem as archived
+from tests.problems import addition
 
 CHAT = load_prompt_format("chat")
 
@@ -32,7 +32,7 @@ def propose(
     pool: SandboxPool, program: str, given: str = "1", config: VerifyConfig | None = None
 ) -> Problem | Rejection:
     proposal = Proposal("code_o", chat(("program", program), ("input", given)))
-    return verify([proposal], KINDS, CHAT, pool, config or VerifyConfig())[0]
+    return verify_proposals([proposal], KINDS, CHAT, pool, config or VerifyConfig())[0]
 
 
 def reason(verdict: Problem | Rejection) -> str:
@@ -41,7 +41,8 @@ def reason(verdict: Problem | Rejection) -> str:
 
 
 def attempt(pool: SandboxPool, problem: Problem, label: str, answer: str) -> str:
-    return grade([(problem, chat((label, answer)))], KINDS, CHAT, pool, VerifyConfig())[0].verdict
+    answers = [(problem, chat((label, answer)))]
+    return grade_answers(answers, KINDS, CHAT, pool, VerifyConfig())[0].verdict
 
 
 def exec_f(program: str) -> object:
@@ -51,7 +52,7 @@ def exec_f(program: str) -> object:
 
 
 def a_problem(pool: SandboxPool, kind: str, program: str, given: str) -> Problem:
-    verdict = verify(
+    verdict = verify_proposals(
         [Proposal(kind, chat(("program", program), ("input", given)))],
         KINDS,
         CHAT,
@@ -84,7 +85,7 @@ def test_2_a_long_output_is_rejected_not_cut(pool: SandboxPool) -> None:
         compile(their_gold, "gold", "eval")  # no answer can equal it
     verdict = propose(pool, program, "200")
     assert isinstance(verdict, Problem)
-    assert verdict.outputs == (repr(list(range(200))),)
+    assert verdict.gold == (repr(list(range(200))),)
     assert reason(propose(pool, program, "900")) == "too_long"
 
 
@@ -104,7 +105,7 @@ def test_3a_an_output_that_is_code_earns_nothing(pool: SandboxPool, answer: str)
     )
     assert their_verdict or answer.startswith("1 if")
     problem = a_problem(pool, "code_o", "def f(x): return x + 6", "1")
-    assert problem.outputs == (gold_output,)
+    assert problem.gold == (gold_output,)
     assert attempt(pool, problem, "output", answer) == "malformed"
 
 
@@ -122,7 +123,7 @@ def test_3c_an_object_that_equals_everything_is_no_value(pool: SandboxPool) -> N
     assert reason(propose(pool, program)) == "unsupported"
     inputs = [("input", str(number)) for number in range(10)]
     base = a_problem(pool, "code_o", "def f(x): return x * 2", "1")
-    problem = verify(
+    problem = verify_proposals(
         [Proposal("code_f", chat(("message", "double"), *inputs), (base,))],
         KINDS,
         CHAT,
@@ -196,15 +197,12 @@ def test_7_set_order_and_custom_objects_are_caught(pool: SandboxPool) -> None:
     assert reason(propose(pool, "class P:\n    pass\ndef f(x): return P()")) == "unsupported"
 
 
-def test_8_the_archive_drops_the_oldest_and_every_draw_has_a_seed() -> None:
-    theirs = [archived(number) for number in range(5)][:3]
-    assert [item.outputs[0] for item in theirs] == [
-        "0",
-        "1",
-        "2",
-    ]  # the newest are lost, and the archive stands still
-    archive = Archive(3, [archived(number) for number in range(5)])
-    assert [item.outputs[0] for item in archive] == ["2", "3", "4"]
+def test_8_the_archive_drops_the_oldest_and_every_sample_has_a_seed() -> None:
+    theirs = [addition(number) for number in range(5)][:3]
+    # the newest are lost, and the archive stands still
+    assert [problem.gold[0] for problem in theirs] == ["1", "2", "3"]
+    archive = Archive(3, [addition(number) for number in range(5)])
+    assert [problem.gold[0] for problem in archive] == ["3", "4", "5"]
     random.seed()
     assert archive.sample(2, stream(0, "references")) == archive.sample(2, stream(0, "references"))
 
@@ -217,7 +215,7 @@ def test_9_a_prompt_that_is_too_long_is_shortened_and_stops_nothing(pool: Sandbo
     assert [
         prompt for prompt in [whole] if len(prompt.text) <= limit - 2000
     ] == []  # filtering by length leaves nothing to train on
-    prompt, shown = proposal_prompt(
+    prompt, shown = render_proposal(
         KINDS["code_o"], [short, long, short], CHAT, ProposeConfig(max_prompt_chars=limit - 2000)
     )
     assert len(prompt.text) <= limit - 2000

@@ -5,25 +5,27 @@ from pathlib import Path
 from redqueen.config.stages import VerifyConfig
 from redqueen.records import Attempt, Problem, Proposal
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.solve import grade
-from redqueen.stages.verify import verify
+from redqueen.stages.solve import grade_answers
+from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import TaskKind, load_kind
 from redqueen.tasks.prompts import load_prompt_format
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 ROOT = Path(__file__).parents[2]
-NAME = "tests.any_order:AnyOrder"
+NAME = "tests.plugins.any_order:AnyOrder"
 
 
 def test_the_documentation_shows_the_class_that_is_tested() -> None:
-    code = (ROOT / "tests/any_order.py").read_text().partition('"""\n\n')[2]
+    code = (ROOT / "tests/plugins/any_order.py").read_text().partition('"""\n\n')[2]
     assert f"```python\n{code}```" in (ROOT / "docs/extending.md").read_text()
 
 
 def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -> None:
     kind: TaskKind = load_kind(NAME)
     text = write_blocks([("program", "def f(x):\n    return [x, 1, True, 'a']"), ("input", "7")])
-    (problem,) = verify([Proposal(NAME, text)], {NAME: kind}, CompactFormat(), pool, VerifyConfig())
+    (problem,) = verify_proposals(
+        [Proposal(NAME, text)], {NAME: kind}, CompactFormat(), pool, VerifyConfig()
+    )
     assert isinstance(problem, Problem)
     answers = [
         "[7, 1, True, 'a']",
@@ -33,7 +35,7 @@ def test_the_example_is_verified_and_graded_by_its_own_rule(pool: SandboxPool) -
         "(7, 1, True, 'a')",
         "nonsense(",
     ]
-    attempts: list[Attempt] = grade(
+    attempts: list[Attempt] = grade_answers(
         [(problem, write_blocks([("output", answer)])) for answer in answers],
         {NAME: kind},
         CompactFormat(),

@@ -1,4 +1,4 @@
-"""The three kinds, in both packs: a proposal becomes a problem, the problem is asked, answers are
+"""The three code kinds, in both prompt formats: a proposal becomes a problem, the problem is asked, answers are
 graded."""
 
 from dataclasses import replace
@@ -10,11 +10,12 @@ from redqueen.config.stages import ProposeConfig, VerifyConfig
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.sandbox import Job
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.stages.propose import proposal_prompt
-from redqueen.stages.solve import answer_prompt, grade
-from redqueen.stages.verify import verify
+from redqueen.stages.propose import render_proposal
+from redqueen.stages.solve import grade_answers
+from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import KINDS
 from redqueen.tasks.code.few_shot import FEW_SHOT
+from redqueen.tasks.code.programs import unverified_reference
 from redqueen.tasks.kind import RunRules
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS
@@ -30,7 +31,7 @@ def f(x):
     os._exit(0)
 """
 CONFIG = Config().verify
-PACKS = sorted(WRITERS)
+FORMATS = sorted(WRITERS)
 
 
 def verified(
@@ -41,7 +42,7 @@ def verified(
     references: tuple[Problem, ...] = (),
 ) -> Problem | Rejection:
     proposal = Proposal(kind, WRITERS[prompt_format](*blocks), references)
-    return verify([proposal], KINDS, load_prompt_format(prompt_format), pool, CONFIG)[0]
+    return verify_proposals([proposal], KINDS, load_prompt_format(prompt_format), pool, CONFIG)[0]
 
 
 def a_problem(pool: SandboxPool, kind: str = "code_o", prompt_format: str = "chat") -> Problem:
@@ -63,23 +64,28 @@ def a_problem(pool: SandboxPool, kind: str = "code_o", prompt_format: str = "cha
     return problem
 
 
+def ask(kind: str, problem: Problem, prompt_format: str) -> str:
+    """What a student is shown."""
+    return load_prompt_format(prompt_format).render(KINDS[kind].ask_answer(problem)).text
+
+
 def verdicts(
     pool: SandboxPool, problem: Problem, prompt_format: str, *answers: tuple[str, str]
 ) -> list[str]:
     texts = [(problem, WRITERS[prompt_format](answer)) for answer in answers]
     return [
         attempt.verdict
-        for attempt in grade(texts, KINDS, load_prompt_format(prompt_format), pool, CONFIG)
+        for attempt in grade_answers(texts, KINDS, load_prompt_format(prompt_format), pool, CONFIG)
     ]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 def test_a_deduction_problem_is_verified_asked_and_graded(
     pool: SandboxPool, prompt_format: str
 ) -> None:
     problem = a_problem(pool, "code_o", prompt_format)
-    assert (problem.inputs, problem.outputs) == (("[1, 2, 3], 10",), ("[10, 30]",))
-    prompt = answer_prompt(problem, KINDS["code_o"], load_prompt_format(prompt_format)).text
+    assert (problem.payload.inputs, problem.gold) == (("[1, 2, 3], 10",), ("[10, 30]",))
+    prompt = ask("code_o", problem, prompt_format)
     assert PROGRAM in prompt
     assert "[1, 2, 3], 10" in prompt
     assert "[10, 30]" not in prompt
@@ -106,12 +112,12 @@ def test_a_deduction_problem_is_verified_asked_and_graded(
     ]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 def test_any_input_that_gives_the_output_solves_an_abduction_problem(
     pool: SandboxPool, prompt_format: str
 ) -> None:
     problem = a_problem(pool, "code_i", prompt_format)
-    prompt = answer_prompt(problem, KINDS["code_i"], load_prompt_format(prompt_format)).text
+    prompt = ask("code_i", problem, prompt_format)
     assert "[10, 30]" in prompt
     assert "[1, 2, 3], 10" not in prompt
     answers = [
@@ -137,18 +143,18 @@ def test_any_input_that_gives_the_output_solves_an_abduction_problem(
     ]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
-def test_an_induction_answer_is_right_on_the_hidden_pairs(
+@pytest.mark.parametrize("prompt_format", FORMATS)
+def test_an_induction_answer_is_correct_if_it_answers_the_hidden_pairs(
     pool: SandboxPool, prompt_format: str
 ) -> None:
     problem = a_problem(pool, "code_f", prompt_format)
-    assert len(problem.inputs) == len(problem.outputs) == 10
-    prompt = answer_prompt(problem, KINDS["code_f"], load_prompt_format(prompt_format)).text
+    assert len(problem.payload.inputs) == len(problem.gold) == 10
+    prompt = ask("code_f", problem, prompt_format)
     assert "odd ones" in prompt
-    assert problem.inputs[4] in prompt
-    assert problem.inputs[5] not in prompt
+    assert problem.payload.inputs[4] in prompt
+    assert problem.payload.inputs[5] not in prompt
     assert PROGRAM not in prompt
-    table = dict(zip(problem.inputs[:5], problem.outputs[:5], strict=True))
+    table = dict(zip(problem.payload.inputs[:5], problem.gold[:5], strict=True))
     programs = [
         "def f(xs, m):\n    out = []\n    for x in xs:\n        if x % 2 == 1: out.append(m * x)\n    return out",
         f"def f(*a):\n    return {{{', '.join(f'({k},)' + ': ' + v for k, v in table.items())}}}[a]".replace("[", "(").replace("]", ",)"),
@@ -165,19 +171,18 @@ def test_an_induction_answer_is_right_on_the_hidden_pairs(
     ]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_what_a_pack_shows_of_a_problem_can_be_written_back(
+def test_what_a_format_shows_of_a_problem_can_be_written_back(
     pool: SandboxPool, kind: str, prompt_format: str
 ) -> None:
-    """Rendering and parsing agree: a problem's own parts, written in the prompt_format's typography, give
-    the problem again."""
+    """Rendering and parsing agree: a problem's own parts, in the format's typography, give the
+    problem again."""
     problem = a_problem(pool, kind, prompt_format)
     parts = {
-        "program": [problem.program],
-        "input": list(problem.inputs),
-        "output": list(problem.outputs),
-        "message": [problem.message],
+        "program": [problem.payload.program],
+        "input": list(problem.payload.inputs),
+        "message": [problem.payload.message],
     }
     blocks = [(label, parts[label].pop(0)) for label in KINDS[kind].proposal_blocks]
     again = verified(pool, kind, prompt_format, *blocks, references=(problem,))
@@ -236,7 +241,7 @@ def test_an_input_that_is_written_twice_is_left_out(pool: SandboxPool) -> None:
         pool, "code_f", "chat", ("message", "m"), *inputs, references=(a_problem(pool),)
     )
     assert isinstance(problem, Problem)
-    assert problem.inputs == tuple(f"[{n}], 1" for n in range(8))
+    assert problem.payload.inputs == tuple(f"[{n}], 1" for n in range(8))
 
 
 def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxPool) -> None:
@@ -249,12 +254,14 @@ def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxP
         )
     ]
     proposals = [Proposal("code_o", text) for text in texts]
-    first, second, third = verify(proposals, KINDS, load_prompt_format("chat"), pool, CONFIG)
+    first, second, third = verify_proposals(
+        proposals, KINDS, load_prompt_format("chat"), pool, CONFIG
+    )
     assert isinstance(first, Problem)
     assert isinstance(second, Rejection)
     assert second.reason == "duplicate"
     assert isinstance(third, Problem)
-    assert verify(
+    assert verify_proposals(
         proposals[:1], KINDS, load_prompt_format("chat"), pool, CONFIG, known={first.key}
     )[0] == Rejection("duplicate", first.key)
 
@@ -264,16 +271,16 @@ def test_an_answer_is_graded_under_four_times_the_limit_of_a_proposal() -> None:
     assert rules.answer.cpu_s == 4 * rules.proposal.cpu_s == 2
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, prompt_format: str) -> None:
     problem = a_problem(pool)
     config = ProposeConfig(max_prompt_chars=4000)
-    prompt, shown = proposal_prompt(
+    prompt, shown = render_proposal(
         KINDS["code_o"], [problem] * 6, load_prompt_format(prompt_format), config
     )
     assert len(shown) == 6
     assert prompt.text.count(PROGRAM) == 6
-    short, fewer = proposal_prompt(
+    short, fewer = render_proposal(
         KINDS["code_o"],
         [problem] * 6,
         load_prompt_format(prompt_format),
@@ -281,7 +288,7 @@ def test_references_are_left_out_until_a_prompt_fits(pool: SandboxPool, prompt_f
     )
     assert len(fewer) == 5
     assert len(short.text) < len(prompt.text)
-    assert proposal_prompt(
+    assert render_proposal(
         KINDS["code_o"],
         [problem] * 6,
         load_prompt_format(prompt_format),
@@ -310,16 +317,16 @@ def test_chat_answers_are_read_with_a_little_patience_and_no_guessing(
     pool: SandboxPool, text: str, verdict: str
 ) -> None:
     assert (
-        grade([(a_problem(pool), text)], KINDS, load_prompt_format("chat"), pool, CONFIG)[0].verdict
+        grade_answers([(a_problem(pool), text)], KINDS, load_prompt_format("chat"), pool, CONFIG)[
+            0
+        ].verdict
         == verdict
     )
 
 
 @pytest.mark.parametrize(("kind", "role"), FEW_SHOT)
-def test_the_worked_replies_of_the_chat_pack_are_right(
-    pool: SandboxPool, kind: str, role: str
-) -> None:
-    task, problem, prompt_format, worked = (
+def test_the_few_shot_replies_are_correct(pool: SandboxPool, kind: str, role: str) -> None:
+    task, problem, prompt_format, few_shot = (
         KINDS[kind],
         a_problem(pool, kind),
         load_prompt_format("chat"),
@@ -330,27 +337,25 @@ def test_the_worked_replies_of_the_chat_pack_are_right(
     )
     ((asked, reply),) = prompt.before
     assert asked != prompt.text and asked.splitlines()[0] == prompt.text.splitlines()[0]
-    shown = dict(worked.given)
+    shown = dict(few_shot.given)
     if role == "teacher":
-        posed = replace(problem, program=shown.get("program", ""))
-        (verdict,) = verify([Proposal(kind, reply, (posed,))], KINDS, prompt_format, pool, CONFIG)
+        reference = unverified_reference(shown.get("program", ""))
+        proposal = Proposal(kind, reply, (reference,))
+        (verdict,) = verify_proposals([proposal], KINDS, prompt_format, pool, CONFIG)
         assert isinstance(verdict, Problem), verdict
         return
     if kind == "code_f":
-        program, inputs = (
-            dict(worked.reply)["program"],
-            [text for label, text in worked.given if label == "input"],
-        )
-        outputs = [text for label, text in worked.given if label == "output"]
-        (outcome,) = pool.run([Job(program, tuple(inputs))])
-        assert list(outcome.values) == outputs
+        program = dict(few_shot.reply)["program"]
+        given: dict[str, list[str]] = {label: [] for label in ("message", "input", "output")}
+        for label, text in few_shot.given:
+            given[label].append(text)
+        (outcome,) = pool.run([Job(program, tuple(given["input"]))])
+        assert list(outcome.values) == given["output"]
         return
-    posed = replace(
-        problem,
-        program=shown["program"],
-        inputs=(shown.get("input", ""),),
-        outputs=(shown.get("output", "'6'"),),
-    )
-    assert grade([(posed, reply)], KINDS, prompt_format, pool, CONFIG)[0].verdict == "correct"
+    inputs, outputs = (shown.get("input", ""),), (shown.get("output", "'6'"),)
+    code = replace(problem.payload, program=shown["program"], inputs=inputs)
+    problem = replace(problem, payload=code, gold=outputs)
+    (attempt,) = grade_answers([(problem, reply)], KINDS, prompt_format, pool, CONFIG)
+    assert attempt.verdict == "correct"
     (outcome,) = pool.run([Job(shown["program"], (shown.get("input", "4"),))])
-    assert outcome.values == posed.outputs
+    assert outcome.values == outputs

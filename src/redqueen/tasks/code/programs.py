@@ -62,7 +62,7 @@ class CodeKind(Kind):
 
     payload = Code
     name: str
-    reference_kinds = (DEDUCTION, ABDUCTION)
+    reference_kinds: tuple[str, ...] = (DEDUCTION, ABDUCTION)
 
     def verification(self, payload: Code, rules: RunRules) -> Job | None:
         """Run the program on its inputs in three processes, after the static checks."""

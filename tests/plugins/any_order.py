@@ -1,16 +1,22 @@
-"""An example of a domain of one's own, as docs/extending.md shows it: deduction, where the order of
-a list does not count."""
+"""A domain of one's own, as docs/extending.md shows it: deduction, where the order of a list does
+not count."""
 
 from collections.abc import Sequence
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.sandbox.literals import canonical, parse_literal
-from redqueen.tasks import Draft, FewShot, Request, RunRules
-from redqueen.tasks.code.programs import read_input, read_output, read_program, verification
-from redqueen.tasks.kind import Block, take
+from redqueen.tasks.code.programs import (
+    Code,
+    CodeKind,
+    read_input,
+    read_output,
+    read_program,
+    show_first_call,
+)
+from redqueen.tasks.kind import Block, FewShot, Request, RunRules, take
 
-_WORKED = FewShot(  # chat models see it as an earlier turn
+FEW_SHOT = FewShot(  # chat models see it as an earlier turn
     "The text has an a, a b and a c; each of them is doubled.",
     reply=(("output", "['aa', 'cc', 'bb']"),),
     given=(
@@ -20,7 +26,7 @@ _WORKED = FewShot(  # chat models see it as an earlier turn
 )
 
 
-class AnyOrder:
+class AnyOrder(CodeKind):
     name = "code_o"  # the word in prompts: Pawn knows this one, larger bases read the instruction
     reference_count = 3
     reference_kinds = ("code_o",)  # seeds are of this kind
@@ -28,29 +34,17 @@ class AnyOrder:
     answer_blocks = ("output",)
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
-        examples = tuple(
-            (("program", one.program), ("input", one.inputs[0]), ("output", one.outputs[0]))
-            for one in references
-        )
-        return Request(
-            self.name,
-            "teacher",
-            "Write a function `f` that returns a list, and an input for it.",
-            examples,
-            (),
-            self.proposal_blocks,
-        )
+        instruction = "Write a function `f` that returns a list, and an input for it."
+        examples = tuple(show_first_call(problem) for problem in references)
+        return Request(self.name, "teacher", instruction, examples, (), self.proposal_blocks)
 
-    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Draft:
-        return Draft(read_program(blocks), (read_input(take(blocks, "input")),))
-
-    def verification(self, draft: Draft, rules: RunRules) -> Job:
-        return verification(draft, rules)
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Code:
+        return Code(read_program(blocks), (read_input(take(blocks, "input")),))
 
     def ask_answer(self, problem: Problem) -> Request:
-        given = ("program", problem.program), ("input", problem.inputs[0])
+        given = ("program", problem.payload.program), ("input", problem.payload.inputs[0])
         instruction = "Which items does the returned list have? Their order does not count."
-        return Request(self.name, "student", instruction, (), given, self.answer_blocks, _WORKED)
+        return Request(self.name, "student", instruction, (), given, self.answer_blocks, FEW_SHOT)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_output(take(blocks, "output"))
@@ -58,8 +52,8 @@ class AnyOrder:
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
         return None  # nothing of the answer has to run
 
-    def is_right(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
-        return items(answer) == items(problem.outputs[0])
+    def is_correct(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
+        return items(answer) == items(problem.gold[0])
 
 
 def items(text: str) -> list[str]:
