@@ -12,7 +12,7 @@ from torch import Tensor
 
 from redqueen.errors import ConfigError
 from redqueen.models.adapter import Adapter, LoraPair
-from redqueen.stages.evolve import plan
+from redqueen.stages.evolve.breed import breed as make_child
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.cross.copy_parent import CopyParent
 from redqueen.stages.evolve.cross.dare import Dare
@@ -24,19 +24,27 @@ from redqueen.stages.evolve.cross.slerp import Slerp
 from redqueen.stages.evolve.cross.svd_subspace import SvdSubspace
 from redqueen.stages.evolve.cross.ties import Ties
 from redqueen.stages.evolve.lowrank import NEWBORN_SIZE, Span, Stack, stacks
-from redqueen.stages.evolve.mutate import MUTATIONS, OutsideMutation
+from redqueen.stages.evolve.merge import merge_adapters
+from redqueen.stages.evolve.mutate import MUTATIONS
 from redqueen.stages.evolve.mutate.component_mask import ComponentMask
 from redqueen.stages.evolve.mutate.gaussian import Gaussian
 from redqueen.stages.evolve.mutate.layer_gaussian import LayerGaussian
 from redqueen.stages.evolve.mutate.neftune import Neftune
 from redqueen.stages.evolve.mutate.rank_perturb import RankPerturb
 from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
-from redqueen.stages.evolve.operator import OperatorSettings
-from redqueen.stages.evolve.operator_rng import Draws
+from redqueen.stages.evolve.operator import CustomOperator, OperatorSettings
+from redqueen.stages.evolve.operator_rng import OperatorRng
+from redqueen.stages.evolve.plan import PlannedOperator
 
 RANK = 4
 SHAPES = {"q": (24, 24), "k": (24, 8), "v": (24, 8), "up": (24, 40), "down": (40, 24)}
-OPERATORS = {**MUTATIONS, **CROSSOVERS}
+OPERATORS = {
+    name: settings
+    for table in (MUTATIONS, CROSSOVERS)
+    for name in table
+    if isinstance(settings := table.choose(name), OperatorSettings)
+}
+"""Every operator with its default settings."""
 ZERO_STRENGTH: dict[str, OperatorSettings] = {
     "svd_jitter": SvdJitter(eps=0, turn=0),
     "layer_gaussian": LayerGaussian(eps=0),
@@ -70,15 +78,19 @@ ITSELF: list[OperatorSettings] = [
 Projections = dict[str, LoraPair]
 
 
+def as_adapters(members: Sequence[Projections]) -> list[Adapter]:
+    """Whatever alpha is: it is one constant for all members."""
+    return [Adapter(pairs, next(iter(pairs.values())).a.shape[1], 16.0) for pairs in members]
+
+
 def breed(
     parents: Sequence[Projections],
     settings: OperatorSettings,
     seed: int,
     device: str | None = None,
 ) -> Projections:
-    """Whatever the scale is: it is one constant for all members."""
-    adapters = [Adapter(one, next(iter(one.values())).a.shape[1], 16.0) for one in parents]
-    return dict(plan.breed(adapters, settings, seed, device).projections)
+    operator = PlannedOperator(settings, crosses=settings.type in CROSSOVERS)
+    return dict(make_child(as_adapters(parents), operator, seed, device).projections)
 
 
 def member(
@@ -88,14 +100,14 @@ def member(
     rank: int = RANK,
     shapes: dict[str, tuple[int, int]] = SHAPES,
 ) -> Projections:
-    draw = torch.Generator().manual_seed(seed)
-    found: Projections = {}
+    generator = torch.Generator().manual_seed(seed)
+    pairs: Projections = {}
     for layer in range(3):
         for name, (inside, outside) in shapes.items():
-            a = (torch.rand(inside, rank, generator=draw) * 2 - 1) / math.sqrt(inside)
-            b = torch.randn(rank, outside, generator=draw) * (0.05 if trained else 0.0)
-            found[f"{layer}.{name}"] = LoraPair(a, b)
-    return found
+            a = (torch.rand(inside, rank, generator=generator) * 2 - 1) / math.sqrt(inside)
+            b = torch.randn(rank, outside, generator=generator) * (0.05 if trained else 0.0)
+            pairs[f"{layer}.{name}"] = LoraPair(a, b)
+    return pairs
 
 
 def deltas(adapter: Projections) -> dict[str, Tensor]:
@@ -104,9 +116,9 @@ def deltas(adapter: Projections) -> dict[str, Tensor]:
 
 def off(one: Projections, other: Projections) -> float:
     """The largest difference between two members' Deltas, beside the largest entry."""
-    found, wanted = deltas(one), deltas(other)
-    largest = max(float(delta.abs().max()) for delta in wanted.values()) or 1.0
-    return max(float((found[name] - wanted[name]).abs().max()) for name in wanted) / largest
+    delta, expected = deltas(one), deltas(other)
+    largest = max(float(values.abs().max()) for values in expected.values()) or 1.0
+    return max(float((delta[name] - expected[name]).abs().max()) for name in expected) / largest
 
 
 def same(one: Projections, other: Projections) -> bool:
@@ -128,7 +140,7 @@ PARENTS = [member(1), member(2)]
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_child_has_its_parents_shapes_is_finite_and_leaves_them_alone(name: str) -> None:
     before = copied(PARENTS)
-    child = breed(PARENTS, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    child = breed(PARENTS, OPERATORS[name], 7)
     assert list(child) == list(PARENTS[0])
     for key, (a, b) in child.items():
         assert (a.shape, b.shape, a.dtype, b.dtype) == (
@@ -150,7 +162,7 @@ def test_a_child_has_its_parents_shapes_is_finite_and_leaves_them_alone(name: st
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_the_same_stream_gives_the_same_child_and_another_gives_another(name: str) -> None:
-    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    settings = OPERATORS[name]
     one, again, *others = (breed(PARENTS, settings, seed) for seed in (7, 7, 8, 9, 10, 11))
     assert same(one, again)
     assert all(same(one, other) for other in others) == (
@@ -162,7 +174,7 @@ def test_the_same_stream_gives_the_same_child_and_another_gives_another(name: st
 def test_what_a_projection_becomes_does_not_depend_on_those_beside_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    settings = OPERATORS[name]
     stacked = breed(PARENTS, settings, 7)
     monkeypatch.setattr(
         "redqueen.stages.evolve.lowrank._PIECE_CPU", 1
@@ -181,7 +193,7 @@ def test_every_operator_has_a_zero_strength_but_those_that_vote() -> None:
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_child_differs_from_its_first_parent(name: str) -> None:
-    child = breed(PARENTS, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    child = breed(PARENTS, OPERATORS[name], 7)
     assert (off(child, PARENTS[0]) > 1e-3) == (name != "copy_parent")
 
 
@@ -199,21 +211,18 @@ def test_a_parent_crossed_with_itself_is_itself_in_expectation(settings: Operato
         )
         for seed in range(200)
     ]
-    found, wanted = (
-        torch.stack(children),
-        torch.cat([delta.flatten() for delta in deltas(parent).values()]),
-    )
-    errors = (found.mean(0) - wanted) / (found.std(0) / math.sqrt(len(children)))
-    assert (
-        0.85 < float(errors.square().mean().sqrt()) < 1.15
-    )  # as far as chance goes, and no farther
-    assert float((found - wanted).norm()) > 0.1 * float(found.norm()), "nothing was dropped"
+    samples = torch.stack(children)
+    expected = torch.cat([delta.flatten() for delta in deltas(parent).values()])
+    errors = (samples.mean(0) - expected) / (samples.std(0) / math.sqrt(len(children)))
+    # as far as chance goes, and no farther
+    assert 0.85 < float(errors.square().mean().sqrt()) < 1.15
+    assert float((samples - expected).norm()) > 0.1 * float(samples.norm()), "nothing was dropped"
 
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_child_of_newborns_is_a_newborn_that_can_learn(name: str) -> None:
     newborns = [member(1, trained=False), member(2, trained=False)]
-    child = breed(newborns, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+    child = breed(newborns, OPERATORS[name], 7)
     for key, (a, b) in child.items():
         assert not b.any(), f"{key} is not the base"
         lengths = a.norm(dim=0)
@@ -228,7 +237,7 @@ def test_a_newborn_and_a_trained_member_have_a_child_whose_components_are_all_al
     name: str,
 ) -> None:
     for parents in ([member(1), member(2, trained=False)], [member(1, trained=False), member(2)]):
-        child = breed(parents, OPERATORS[name].settings(), 7)  # type: ignore[call-arg]
+        child = breed(parents, OPERATORS[name], 7)
         for a, b in child.values():
             assert torch.isfinite(a).all() and torch.isfinite(b).all()
             assert float(a.norm(dim=0).min()) > 1e-3
@@ -236,8 +245,8 @@ def test_a_newborn_and_a_trained_member_have_a_child_whose_components_are_all_al
 
 def awkward() -> dict[str, tuple[Tensor, Tensor]]:
     """Factors that decompositions stumble over."""
-    draw = torch.Generator().manual_seed(0)
-    a, b = torch.randn(24, RANK, generator=draw), torch.randn(RANK, 16, generator=draw)
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(24, RANK, generator=generator), torch.randn(RANK, 16, generator=generator)
     orthogonal = torch.linalg.qr(a).Q, torch.linalg.qr(b.T).Q.T
     weak = torch.tensor([1.0, 1e-3, 1e-6, 1e-9])
     return {
@@ -266,7 +275,7 @@ def test_awkward_factors_give_finite_children_with_no_dead_component(case: str, 
         [{"x": LoraPair(a, b)}, {"x": beside}],
         [{"x": beside}, {"x": LoraPair(a, b)}],
     ):
-        child = breed(parents, OPERATORS[name].settings(), 7)["x"]  # type: ignore[call-arg]
+        child = breed(parents, OPERATORS[name], 7)["x"]
         assert torch.isfinite(child[0]).all() and torch.isfinite(child[1]).all()
         assert bool(((child[0].norm(dim=0) > 0) | (child[1].norm(dim=1) > 0)).all())
 
@@ -290,8 +299,8 @@ def test_any_rank_and_shape_will_do(name: str, rank: int, inside: int, outside: 
     shapes = {"x": (inside, outside)}
     parents = [member(seed, rank=rank, shapes=shapes) for seed in (1, 2)]
     for child in (
-        breed(parents, OPERATORS[name].settings(), 7),  # type: ignore[call-arg]
-        breed([parents[0]] * 2, OPERATORS[name].settings(), 7),  # type: ignore[call-arg]
+        breed(parents, OPERATORS[name], 7),
+        breed([parents[0]] * 2, OPERATORS[name], 7),
     ):
         for a, b in child.values():
             assert (
@@ -307,17 +316,27 @@ def test_any_rank_and_shape_will_do(name: str, rank: int, inside: int, outside: 
 
 
 def values(delta: Tensor) -> Tensor:
-    found: Tensor = torch.linalg.svdvals(delta)
-    return found[:RANK]
+    every: Tensor = torch.linalg.svdvals(delta)
+    return every[:RANK]
 
 
 def test_a_mean_is_the_nearest_member_to_the_mean_of_the_deltas() -> None:
     child = deltas(breed(PARENTS, Linear(share=0.3), 0))
-    for name, found in child.items():
+    for name, delta in child.items():
         u, s, v = torch.linalg.svd(
             0.7 * deltas(PARENTS[0])[name] + 0.3 * deltas(PARENTS[1])[name], full_matrices=False
         )
-        torch.testing.assert_close(found, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+        torch.testing.assert_close(delta, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+
+
+def test_a_soup_is_the_nearest_member_to_the_mean_of_all() -> None:
+    members = [*PARENTS, member(3)]
+    soup = merge_adapters(as_adapters(members))
+    assert list(soup.projections) == list(PARENTS[0]) and soup.rank == RANK
+    for name, delta in deltas(dict(soup.projections)).items():
+        mean = torch.stack([deltas(parent)[name] for parent in members]).mean(0)
+        u, s, v = torch.linalg.svd(mean, full_matrices=False)
+        torch.testing.assert_close(delta, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
 
 
 def test_extrapolation_goes_past_the_first_parent() -> None:
@@ -329,10 +348,10 @@ def test_extrapolation_goes_past_the_first_parent() -> None:
 
 def test_a_mask_takes_whole_components_and_no_others() -> None:
     child, parent = deltas(breed(PARENTS[:1], ComponentMask(rho=0.5), 0)), deltas(PARENTS[0])
-    for name, found in child.items():
-        assert int((values(found) > 1e-6).sum()) == RANK // 2
+    for name, delta in child.items():
+        assert int((values(delta) > 1e-6).sum()) == RANK // 2
         _, s, v = torch.linalg.svd(parent[name], full_matrices=False)
-        kept = (found @ v[:RANK].T).norm(dim=0)
+        kept = (delta @ v[:RANK].T).norm(dim=0)
         assert all(
             math.isclose(strength, whole, rel_tol=1e-4) or strength < 1e-6
             for strength, whole in zip(kept.tolist(), s.tolist(), strict=False)
@@ -348,8 +367,8 @@ def test_jitter_stays_within_the_parents_spaces_and_scales_singular_values() -> 
         assert float((turned[name] - whole).norm() / whole.norm()) > 0.1
         u, _, v = torch.linalg.svd(whole, full_matrices=False)
         u, v = u[:, :RANK], v[:RANK]
-        for found in (jittered[name], turned[name]):
-            torch.testing.assert_close(u @ (u.T @ found @ v.T) @ v, found, atol=1e-6, rtol=1e-4)
+        for delta in (jittered[name], turned[name]):
+            torch.testing.assert_close(u @ (u.T @ delta @ v.T) @ v, delta, atol=1e-6, rtol=1e-4)
         logs.append((u.T @ jittered[name] @ v.T).diagonal().div(values(whole)).log())
     assert 0.06 < float(torch.cat(logs).std()) < 0.15
 
@@ -413,12 +432,12 @@ def test_projections_come_whole_from_either_parent() -> None:
 def test_a_subspace_child_has_the_first_parents_leading_triples_and_the_seconds_others() -> None:
     for rest, places in (("tail", slice(3, 4)), ("leading", slice(0, 1))):
         child = deltas(breed(PARENTS, SvdSubspace(leading=3, rest=rest), 0))
-        for name, found in child.items():
+        for name, delta in child.items():
             parts = []
             for parent, triples in ((PARENTS[0], slice(0, 3)), (PARENTS[1], places)):
                 u, s, v = torch.linalg.svd(deltas(parent)[name], full_matrices=False)
                 parts.append((u[:, triples] * s[triples]) @ v[triples])
-            torch.testing.assert_close(found, parts[0] + parts[1], atol=1e-6, rtol=1e-4)
+            torch.testing.assert_close(delta, parts[0] + parts[1], atol=1e-6, rtol=1e-4)
 
 
 def test_an_arc_between_two_members_keeps_their_length() -> None:
@@ -457,8 +476,8 @@ def test_a_child_learns_at_its_parents_pace_since_its_a_is_as_long() -> None:
 
 
 def test_singular_triples_are_those_of_the_full_matrix_even_where_a_is_nearly_dependent() -> None:
-    draw = torch.Generator().manual_seed(0)
-    a, b = torch.randn(1, 300, 8, generator=draw), torch.randn(1, 8, 200, generator=draw)
+    generator = torch.Generator().manual_seed(0)
+    a, b = torch.randn(1, 300, 8, generator=generator), torch.randn(1, 8, 200, generator=generator)
     a[:, :, 4:] = a[:, :, :4] + 1e-4 * a[:, :, 4:]  # as parents with a common ancestor have it
     svd = Stack(("x",), a, b).svd()
     torch.testing.assert_close(
@@ -471,23 +490,23 @@ def test_singular_triples_are_those_of_the_full_matrix_even_where_a_is_nearly_de
 
 
 def test_products_of_parents_are_those_of_their_deltas() -> None:
-    (one, other), *_ = stacks(PARENTS, torch.device("cpu"))
-    found = Span(one, other).inner_products()
+    (one, other), *_ = stacks(as_adapters(PARENTS), torch.device("cpu"))
+    products = Span(one, other).inner_products()
     for place, name in enumerate(one.names):
         pair = torch.stack([deltas(parent)[name].flatten() for parent in PARENTS])
-        torch.testing.assert_close(found[place], pair @ pair.T, rtol=1e-6, atol=1e-9)
+        torch.testing.assert_close(products[place], pair @ pair.T, rtol=1e-6, atol=1e-9)
 
 
-def test_draws_are_spread_as_they_say() -> None:
-    draws, like = Draws(1, ["x", "y"]), torch.empty(2, 100_001)
-    uniform, normal = draws.uniform(["x", "y"], like), draws.normal(["x", "y"], like)
+def test_random_numbers_are_spread_as_they_say() -> None:
+    rng, like = OperatorRng(1, ["x", "y"]), torch.empty(2, 100_001)
+    uniform, normal = rng.uniform(["x", "y"], like), rng.normal(["x", "y"], like)
     assert 0 < float(uniform.min()) < 1e-3 and 1 > float(uniform.max()) > 0.999
     torch.testing.assert_close(
         (uniform < 0.3).float().mean(1), torch.full((2,), 0.3), atol=0.01, rtol=0
     )
     torch.testing.assert_close(normal.std(1), torch.ones(2), atol=0.02, rtol=0)
     assert abs(float(torch.corrcoef(uniform)[0, 1])) < 0.02 and not torch.equal(
-        draws.uniform(["x", "y"], like), uniform
+        rng.uniform(["x", "y"], like), uniform
     )
 
 
@@ -503,25 +522,20 @@ def test_a_parent_that_is_not_finite_is_an_error() -> None:
         breed([broken], Gaussian(), 0)
 
 
-def doubled(parent: Stack, settings: dict[str, float], draws: Draws) -> Stack:
-    """An operator from outside."""
-    return Stack(parent.names, parent.a, parent.b * settings["factor"])
-
-
 def test_an_operator_comes_by_import_path() -> None:
-    child = breed(
-        PARENTS[:1], OutsideMutation(type=f"{__name__}:doubled", settings={"factor": 2.0}), 0
-    )
+    settings = MUTATIONS.choose({"type": "tests.plugins:scale_b", "settings": {"factor": 2.0}})
+    assert isinstance(settings, CustomOperator)
+    child = breed(PARENTS[:1], settings, 0)
     assert torch.equal(child["0.q"][1], PARENTS[0]["0.q"][1] * 2)
     with pytest.raises(ConfigError, match="cannot be imported"):
-        breed(PARENTS[:1], OutsideMutation(type="nowhere.at_all:nothing"), 0)
+        breed(PARENTS[:1], CustomOperator(type="nowhere.at_all:nothing"), 0)
 
 
 def test_the_page_about_operators_has_a_row_for_each() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
-    for name, operator in OPERATORS.items():
+    for name, settings in OPERATORS.items():
         (row,) = (line for line in page.splitlines() if f"| `{name}` |" in line)
-        for constant, field in operator.settings.model_fields.items():
+        for constant, field in type(settings).model_fields.items():
             assert constant in ("type", "weight") or f"`{constant}` {field.default}" in row, (
                 f"{name}: {constant}"
             )
@@ -556,5 +570,5 @@ def test_the_bench_times_every_operator(
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_gpu_makes_the_same_child(name: str) -> None:
-    settings = OPERATORS[name].settings()  # type: ignore[call-arg]
+    settings = OPERATORS[name]
     assert off(breed(PARENTS, settings, 7, "cuda"), breed(PARENTS, settings, 7, "cpu")) < 1e-4

@@ -2,40 +2,55 @@
 contract, plans, and the settings' messages."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 from pydantic import ValidationError
 from redqueen.stages.evolve.lineage import Birth, Death
 
-from redqueen.config.stages import ChildConfig, EvolveConfig, PerturbConfig
-from redqueen.stages.evolve.cross.copy_parent import CopyParent
+from redqueen.config.stages import EvolveConfig
+from redqueen.core.state import StepState
+from redqueen.core.world import PastMember
+from redqueen.records import Birth, Death, Member, Rating
+from redqueen.stages.evolve import evolve
 from redqueen.stages.evolve.cross.linear import Linear
 from redqueen.stages.evolve.mutate.gaussian import Gaussian
 from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
-from redqueen.stages.evolve.plan import plan
+from redqueen.stages.evolve.plan import Replacement, plan_replacements
 from redqueen.stages.evolve.select import (
+    FITNESS,
     SELECTIONS,
     Selected,
-    Snapshot,
     Standing,
-    Tournament,
-    Truncation,
-    deaths,
-    hall_of_fame,
-    ranked,
+    count_deaths,
+    rank,
+    spread_over_run,
 )
+from tests.problems import rated_world, scripted_ports
+from tests.scripted import CountingEngine
 
-SETTINGS = {"truncation": Truncation(), "tournament": Tournament()}
+
+def standing(name: str, role: str, mu: float, sigma: float, rate: float = 0.0) -> Standing:
+    member = Member(name, "student", 0, rating=Rating(mu, sigma))
+    fitness = FITNESS["rating"](member, FITNESS.choose("rating"))
+    return Standing(name, role, mu, sigma, fitness, rate, temperature=1.4)
 
 
 def members(count: int, role: str = "student", sigma: float = 1.0) -> list[Standing]:
     """The later, the fitter."""
-    return [Standing(f"{role}{place}", role, 20.0 + place, sigma) for place in range(count)]
+    return [standing(f"{role}{place}", role, 20.0 + place, sigma) for place in range(count)]
 
 
 def choose(name: str, standings: list[Standing], count: int, seed: int = 0) -> Selected:
     return SELECTIONS[name](standings, count, SETTINGS[name], Random(seed))
+
+
+def plan(standings: list[Standing], seed: int = 0, **settings: object) -> list[Replacement]:
+    return plan_replacements(standings, EvolveConfig.model_validate(settings), Random(seed))
+
+
+SETTINGS = {name: SELECTIONS.choose(name) for name in ("truncation", "tournament")}
 
 
 def test_every_selection_is_tested() -> None:
@@ -69,8 +84,8 @@ def test_the_weak_die_more_often_and_the_fit_breed_more_often(name: str) -> None
     parents: Counter[str] = Counter()
     for seed in range(300):
         chosen = choose(name, members(8), 2, seed)
-        dead.update(standing.member for standing in chosen.dead)
-        parents.update(standing.member for pair in chosen.parents for standing in pair)
+        dead.update(item.member for item in chosen.dead)
+        parents.update(item.member for pair in chosen.parents for item in pair)
     assert dead["student0"] > dead["student4"] and dead["student0"] > 200 and dead["student7"] == 0
     assert (
         parents["student7"] > parents["student2"]
@@ -80,21 +95,23 @@ def test_the_weak_die_more_often_and_the_fit_breed_more_often(name: str) -> None
 
 @pytest.mark.parametrize("name", SELECTIONS)
 def test_among_equals_it_is_chance_that_decides(name: str) -> None:
-    equals = [Standing(f"student{place}", "student", 25.0, 2.0) for place in range(4)]
+    equals = [standing(f"student{place}", "student", 25.0, 2.0) for place in range(4)]
     dead = Counter(choose(name, equals, 1, seed).dead[0].member for seed in range(400))
     assert min(dead.values()) > 60 and len(dead) == 4
 
 
 def test_fitness_is_the_lower_bound_of_the_rating() -> None:
-    sure, unsure = Standing("sure", "student", 25.0, 1.0), Standing("unsure", "student", 30.0, 5.0)
-    assert [standing.member for standing in ranked([unsure, sure], Random(0))] == ["sure", "unsure"]
+    sure = standing("sure", "student", 25.0, 1.0)
+    unsure = standing("unsure", "student", 30.0, 5.0)
+    assert (sure.fitness, unsure.fitness) == (22.0, 15.0)
+    assert [item.member for item in rank([unsure, sure], Random(0))] == ["sure", "unsure"]
 
 
 def test_truncation_takes_the_bottom_and_breeds_from_the_top() -> None:
     for seed in range(50):
         chosen = choose("truncation", members(8), 2, seed)
-        assert {standing.member for standing in chosen.dead} == {"student0", "student1"}
-        assert {standing.member for pair in chosen.parents for standing in pair} <= {
+        assert {item.member for item in chosen.dead} == {"student0", "student1"}
+        assert {item.member for pair in chosen.parents for item in pair} <= {
             f"student{place}" for place in range(4, 8)
         }
 
@@ -115,26 +132,24 @@ def test_truncation_takes_the_bottom_and_breeds_from_the_top() -> None:
 def test_the_share_is_rounded_down_and_one_always_stays(
     size: int, share: float, count: int
 ) -> None:
-    assert deaths(size, share) == count
+    assert count_deaths(size, share) == count
 
 
 # plans
 
 
 def test_a_plan_replaces_within_each_role() -> None:
-    found = plan([*members(4, "teacher"), *members(8, "student")], EvolveConfig(), Random(0))
-    assert [replacement.role for replacement in found] == ["teacher", "student", "student"]
-    for replacement in found:
-        assert replacement.dead.startswith(replacement.role) and all(
-            parent.startswith(replacement.role) for parent in replacement.parents
-        )
-    assert len({replacement.seed for replacement in found}) == 3
-    assert (
-        plan([*members(4, "teacher"), *members(8, "student")], EvolveConfig(), Random(0)) == found
-    )
+    everybody = [*members(4, "teacher"), *members(8, "student")]
+    replacements = plan(everybody)
+    assert [replacement.role for replacement in replacements] == ["teacher", "student", "student"]
+    for replacement in replacements:
+        assert replacement.dead.startswith(replacement.role)
+        assert all(parent.startswith(replacement.role) for parent in replacement.parents)
+    assert len({replacement.seed for replacement in replacements}) == 3
+    assert plan(everybody) == replacements
 
 
-def test_the_mix_is_drawn_by_its_weights() -> None:
+def test_the_mix_is_sampled_by_its_weights() -> None:
     config = EvolveConfig.model_validate(
         {
             "crossover_share": 0.25,
@@ -143,74 +158,98 @@ def test_the_mix_is_drawn_by_its_weights() -> None:
         }
     )
     rng = Random(0)
-    drawn = Counter(plan(members(4), config, rng)[0].settings.type for _ in range(2000))
-    assert 0.2 < drawn["linear"] / 2000 < 0.3
-    assert 2.4 < drawn["gaussian"] / drawn["svd_jitter"] < 3.8
+    operators = Counter(
+        plan_replacements(members(4), config, rng)[0].operator.settings.type for _ in range(2000)
+    )
+    assert 0.2 < operators["linear"] / 2000 < 0.3
+    assert 2.4 < operators["gaussian"] / operators["svd_jitter"] < 3.8
 
 
 def test_a_mutation_has_one_parent_a_crossover_two_with_the_fitter_first_and_a_copy_one() -> None:
-    ratings = {standing.member: standing.mu for standing in members(8)}
+    ratings = {item.member: item.mu for item in members(8)}
     for seed in range(30):
-        (mutated, *_) = plan(members(8), EvolveConfig(crossover_share=0), Random(seed))
-        assert len(mutated.parents) == 1 and (mutated.mu, mutated.sigma) == (
-            ratings[mutated.parents[0]],
-            1.0,
-        )
-        (crossed, *_) = plan(members(8), EvolveConfig(crossover_share=1), Random(seed))
+        (mutated, *_) = plan(members(8), seed, crossover_share=0)
+        (parent,) = mutated.parents
+        assert (mutated.mu, mutated.sigma) == (ratings[parent], 1.0)
+        (crossed, *_) = plan(members(8), seed, crossover_share=1)
         first, second = crossed.parents
-        assert (
-            ratings[first] > ratings[second]
-            and crossed.mu == (ratings[first] + ratings[second]) / 2
-        )
-        (copied, *_) = plan(
-            members(8), EvolveConfig(crossover_share=1, crossovers=(CopyParent(),)), Random(seed)
-        )
+        assert ratings[first] > ratings[second]
+        assert crossed.mu == (ratings[first] + ratings[second]) / 2
+        (copied, *_) = plan(members(8), seed, crossover_share=1, crossovers=["copy_parent"])
         assert len(copied.parents) == 1 and copied.mu == ratings[copied.parents[0]]
 
 
 def test_every_top_member_is_a_mutations_parent_now_and_then() -> None:
-    found = Counter(
-        plan(members(4), EvolveConfig(crossover_share=0), Random(seed))[0].parents[0]
-        for seed in range(100)
+    parents = Counter(
+        plan(members(4), seed, crossover_share=0)[0].parents[0] for seed in range(100)
     )
-    assert min(found["student2"], found["student3"]) > 30
+    assert min(parents["student2"], parents["student3"]) > 30
 
 
 def test_a_rating_may_be_reset() -> None:
-    (child, *_) = plan(members(4), EvolveConfig(child=ChildConfig(rating="reset")), Random(0))
+    (child, *_) = plan(members(4), child={"rating": "reset"})
     assert (child.mu, child.sigma) == (25.0, 25 / 3)
 
 
 def test_where_one_survives_a_mutation_takes_the_place_of_a_crossover() -> None:
-    config = EvolveConfig(share=0.5, crossover_share=1)
-    assert [
-        replacement.settings.type in ("svd_jitter", "layer_gaussian", "component_mask", "gaussian")
-        for replacement in plan(members(2), config, Random(0))
-    ] == [True]
-    (alone,) = plan(members(2), EvolveConfig(share=0.5, crossover_share=1, mutations=()), Random(0))
-    assert alone.parents == ("student1",)
+    (mutated,) = plan(members(2), share=0.5, crossover_share=1)
+    assert not mutated.operator.crosses and len(mutated.parents) == 1
+    (alone,) = plan(members(2), share=0.5, crossover_share=1, mutations=[])
+    assert alone.operator.crosses and alone.parents == ("student1",)
 
 
 def test_learning_rates_and_temperatures_are_inherited_and_changed_only_if_asked() -> None:
     standings = [
-        Standing(f"student{place}", "student", float(place), 1.0, 1e-4, 1.4) for place in range(4)
+        standing(f"student{place}", "student", float(place), 1.0, 1e-4) for place in range(4)
     ]
-    (plain,) = plan(standings, EvolveConfig(), Random(0))
+    (plain,) = plan(standings)
     assert (plain.learning_rate, plain.temperature) == (1e-4, 1.4)
-    config = EvolveConfig(perturb=PerturbConfig(learning_rate_factor=1.25, temperature_factor=1.2))
-    found = [plan(standings, config, Random(seed))[0] for seed in range(40)]
-    assert {round(child.learning_rate * 1e6) for child in found} == {80, 125}
-    assert {round(child.temperature, 3) for child in found} == {1.167, 1.5}
+    perturb = {"learning_rate_factor": 1.25, "temperature_factor": 1.2}
+    children = [plan(standings, seed, perturb=perturb)[0] for seed in range(40)]
+    assert {round(child.learning_rate * 1e6) for child in children} == {80, 125}
+    assert {round(child.temperature, 3) for child in children} == {1.167, 1.5}
+
+
+# the stage
+
+
+def evolved(*settings: str, step: int = 40, diverged: bool = False) -> StepState:
+    """One teacher and four students, the later the fitter, after the stage. S0 is to die."""
+    world = rated_world([25.0], [20.0, 21.0, 22.0, 23.0], "evolve.crossover_share=0", *settings)
+    state = StepState(world, step, diverged=["S3"] if diverged else [])
+    ports = scripted_ports()
+    ports.engine = CountingEngine(world.config.slots)
+    ports.engine.weights[:] = [0.0, 1.0, 2.0, 3.0, 4.0]
+    evolve([state], ports)
+    return state
 
 
 def test_a_replacement_leaves_a_birth_and_a_death() -> None:
-    (child,) = plan(
-        members(4), EvolveConfig(crossover_share=0, mutations=(Gaussian(eps=0.2),)), Random(0)
-    )
-    assert child.birth("student9", 40) == Birth(
-        "student9", child.parents, "gaussian", {"eps": 0.2, "seed": child.seed}, 40
-    )
-    assert child.death(40) == Death("student0", 40, "truncation: mu - 3 sigma = 17.000")
+    state = evolved("evolve.mutations=[{type='gaussian', eps=0.2}]")
+    (birth,), (death,) = state.births, state.deaths
+    first = Member("S0", "student", 1, rating=Rating(20.0, 1.0))
+    assert death == Death(first, "truncation: rating fitness 17.000")
+    (parent,) = birth.parents
+    rating = state.world.by_id(parent).rating
+    child = replace(first, id="S0.40", born=40, rating=rating)
+    settings = {"eps": 0.2, "seed": birth.settings["seed"]}
+    assert birth == Birth(child, (parent,), "gaussian", settings)
+    assert [member.id for member in state.world.members] == ["T0", "S0.40", "S1", "S2", "S3"]
+    assert state.metrics["evolve/replaced"] == 1
+
+
+def test_a_world_that_diverged_or_is_not_due_keeps_its_members() -> None:
+    for state in (evolved(diverged=True), evolved(step=41), evolved("evolve.every=0")):
+        assert not state.births and not state.deaths
+        assert {member.born for member in state.world.members} == {0}
+
+
+def test_a_child_that_is_too_near_to_another_is_mutated_further_a_few_times_at_most() -> None:
+    scaled = "evolve.mutations=[{type='tests.plugins:scale_b', settings={factor=2}}]"
+    # a child has twice its parent's weight, 6 or 8; the others have 2, 3 and 4
+    for least, further in (("1.5", None), ("20", 2), ("1e9", 5)):
+        (birth,) = evolved(scaled, f"evolve.least_distance={least}").births
+        assert birth.settings.get("further") == further
 
 
 def test_it_is_due_every_so_many_steps() -> None:
@@ -250,7 +289,7 @@ def test_operators_are_named_with_their_settings() -> None:
             "mutations": [
                 "svd_jitter",
                 {"type": "gaussian", "eps": 0.3, "weight": 2},
-                {"type": "my_package.ops:mine", "settings": {"x": 1}},
+                {"type": "tests.plugins:scale_b", "settings": {"factor": 2}},
             ],
             "crossovers": [{"type": "linear"}],
         }
@@ -260,9 +299,9 @@ def test_operators_are_named_with_their_settings() -> None:
         Gaussian(eps=0.3, weight=2),
     ) and config.crossovers == (Linear(),)
     assert config.mutations[2].model_dump() == {
-        "type": "my_package.ops:mine",
+        "type": "tests.plugins:scale_b",
         "weight": 1.0,
-        "settings": {"x": 1},
+        "settings": {"factor": 2},
     }
     assert EvolveConfig.model_validate(config.model_dump()) == config
 
@@ -272,14 +311,19 @@ def test_operators_are_named_with_their_settings() -> None:
     [
         ({"mutations": ["svd_jiter"]}, "Did you mean 'svd_jitter'"),
         ({"crossovers": [{"type": "fisher"}]}, "unknown crossover 'fisher'"),
-        ({"mutations": [{"type": "gaussian", "epsilon": 1}]}, "Extra inputs are not permitted"),
+        (
+            {"mutations": [{"type": "gaussian", "epsilon": 1}]},
+            "unknown setting of the mutation 'gaussian' 'epsilon'. Did you mean 'eps'",
+        ),
         ({"mutations": [{"type": "gaussian", "eps": -1}]}, "greater than or equal to 0"),
         ({"mutations": [{"type": "gaussian", "weight": 0}]}, "greater than 0"),
         ({"crossovers": [{"type": "della", "drop": 0.99}]}, "drop must lie between"),
         ({"crossovers": [{"type": "extrapolate", "eta_low": 2}]}, "eta_low"),
         ({"mutations": []}, "set crossover_share = 1"),
         ({"crossovers": []}, "set crossover_share = 0"),
-        ({"selection": {"type": "roulette"}}, "truncation"),
+        ({"selection": {"type": "roulette"}}, "unknown selection 'roulette'"),
+        ({"selection": {"type": "tournament", "size": 1}}, "greater than or equal to 2"),
+        ({"fitness": "raiting"}, "unknown fitness 'raiting'. Did you mean 'rating'"),
         ({"mutations": [5]}, "mutations"),
     ],
 )
@@ -294,14 +338,18 @@ def test_a_wrong_setting_is_answered_with_what_is_possible(
 
 
 def test_a_hall_of_fame_holds_the_fittest_of_each_era() -> None:
+    def fitness(member: Member) -> float:
+        return member.rating.mu
+
     past = [
-        Snapshot(f"m{place}", 1, step, fitness=step + 5.0 * (place == step // 10 % 4))
+        PastMember(Member(f"m{place}", "student", place, rating=Rating(mu, 1.0)), step)
         for step in range(0, 41, 10)
         for place in range(4)
+        for mu in [step + 5.0 * (place == step // 10 % 4)]
     ]
-    hall = hall_of_fame(past, 4)
-    assert [snapshot.step for snapshot in hall] == [0, 10, 20, 40]
-    assert [snapshot.member for snapshot in hall] == ["m0", "m1", "m2", "m0"]
-    assert hall_of_fame(list(reversed(past)), 4) == hall
-    assert hall_of_fame(past, 0) == hall_of_fame([], 3) == []
-    assert len(hall_of_fame(past[:4], 3)) == 1
+    hall = spread_over_run(past, 4, fitness)
+    assert [kept.step for kept in hall] == [0, 10, 20, 40]
+    assert [kept.member.id for kept in hall] == ["m0", "m1", "m2", "m0"]
+    assert spread_over_run(list(reversed(past)), 4, fitness) == hall
+    assert spread_over_run(past, 0, fitness) == spread_over_run([], 3, fitness) == []
+    assert len(spread_over_run(past[:4], 3, fitness)) == 1
