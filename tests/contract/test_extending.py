@@ -12,11 +12,11 @@ from redqueen.tasks.prompts import load_prompt_format
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 ROOT = Path(__file__).parents[2]
-NAME = "tests.plugins.any_order:AnyOrder"
+NAME = "tests.outside.any_order:AnyOrder"
 
 
 def test_the_documentation_shows_the_class_that_is_tested() -> None:
-    code = (ROOT / "tests/plugins/any_order.py").read_text().partition('"""\n\n')[2]
+    code = (ROOT / "tests/outside/any_order.py").read_text().partition('"""\n\n')[2]
     assert f"```python\n{code}```" in (ROOT / "docs/extending.md").read_text()
 
 

@@ -523,7 +523,9 @@ def test_a_parent_that_is_not_finite_is_an_error() -> None:
 
 
 def test_an_operator_comes_by_import_path() -> None:
-    settings = MUTATIONS.choose({"type": "tests.plugins:scale_b", "settings": {"factor": 2.0}})
+    settings = MUTATIONS.choose(
+        {"type": "tests.outside.things:mutation", "settings": {"shrink": 2.0}}
+    )
     assert isinstance(settings, CustomOperator)
     child = breed(PARENTS[:1], settings, 0)
     assert torch.equal(child["0.q"][1], PARENTS[0]["0.q"][1] * 2)

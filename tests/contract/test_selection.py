@@ -7,7 +7,6 @@ from random import Random
 
 import pytest
 from pydantic import ValidationError
-from redqueen.stages.evolve.lineage import Birth, Death
 
 from redqueen.config.stages import EvolveConfig
 from redqueen.core.state import StepState
@@ -245,7 +244,7 @@ def test_a_world_that_diverged_or_is_not_due_keeps_its_members() -> None:
 
 
 def test_a_child_that_is_too_near_to_another_is_mutated_further_a_few_times_at_most() -> None:
-    scaled = "evolve.mutations=[{type='tests.plugins:scale_b', settings={factor=2}}]"
+    scaled = "evolve.mutations=[{type='tests.outside.things:mutation', settings={shrink=2}}]"
     # a child has twice its parent's weight, 6 or 8; the others have 2, 3 and 4
     for least, further in (("1.5", None), ("20", 2), ("1e9", 5)):
         (birth,) = evolved(scaled, f"evolve.least_distance={least}").births
@@ -289,7 +288,7 @@ def test_operators_are_named_with_their_settings() -> None:
             "mutations": [
                 "svd_jitter",
                 {"type": "gaussian", "eps": 0.3, "weight": 2},
-                {"type": "tests.plugins:scale_b", "settings": {"factor": 2}},
+                {"type": "tests.outside.things:mutation", "settings": {"shrink": 2}},
             ],
             "crossovers": [{"type": "linear"}],
         }
@@ -299,9 +298,9 @@ def test_operators_are_named_with_their_settings() -> None:
         Gaussian(eps=0.3, weight=2),
     ) and config.crossovers == (Linear(),)
     assert config.mutations[2].model_dump() == {
-        "type": "tests.plugins:scale_b",
+        "type": "tests.outside.things:mutation",
         "weight": 1.0,
-        "settings": {"factor": 2},
+        "settings": {"shrink": 2},
     }
     assert EvolveConfig.model_validate(config.model_dump()) == config
 

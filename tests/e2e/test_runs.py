@@ -203,7 +203,7 @@ def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_
 
 
 def test_a_domain_of_ones_own_is_played_by_import_path(begin: Begin, tmp_path: Path) -> None:
-    kind = "tests.plugins.any_order:AnyOrder"
+    kind = "tests.outside.any_order:AnyOrder"
     begin(*tiny(tmp_path / "run", "steps=1", f"tasks.kinds=['{kind}']")).wait()
     assert rows(tmp_path / "run", "SELECT DISTINCT kind FROM proposals") == [(kind,)]
     assert rows(tmp_path / "run", "SELECT DISTINCT kind FROM problems") == [(kind,)]
