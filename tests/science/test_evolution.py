@@ -3,17 +3,18 @@ are equal, and does not eat its newborns."""
 
 import statistics
 from random import Random
+from typing import Any
 
 import pytest
 import torch
-from redqueen.stages.rate.ratings import rate
 
-from redqueen.config.stages import ChildConfig, EvolveConfig, RatingConfig
+from redqueen.config.stages import EvolveConfig, RateConfig
+from redqueen.core.trueskill import rate_game
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.records import Rating
-from redqueen.stages.evolve.cross.copy_parent import CopyParent
-from redqueen.stages.evolve.plan import apply, plan
-from redqueen.stages.evolve.select import Standing, Tournament, Truncation
+from redqueen.stages.evolve.breed import breed
+from redqueen.stages.evolve.plan import Replacement, plan_replacements
+from redqueen.stages.evolve.select import Standing
 
 PROJECTIONS = {"q": (16, 16), "up": (16, 24), "down": (24, 16)}
 RANK = 4
@@ -21,20 +22,34 @@ RANK = 4
 
 def member(seed: int, near: Adapter | None = None) -> Adapter:
     """Random weights, or some that are a little off from given ones."""
-    draw = torch.Generator().manual_seed(seed)
-    found = {}
+    generator = torch.Generator().manual_seed(seed)
+    pairs = {}
     for name, (inside, outside) in PROJECTIONS.items():
         a, b = (
-            torch.randn(inside, RANK, generator=draw) / inside**0.5,
-            torch.randn(RANK, outside, generator=draw) / RANK**0.5,
+            torch.randn(inside, RANK, generator=generator) / inside**0.5,
+            torch.randn(RANK, outside, generator=generator) / RANK**0.5,
         )
         if near is not None:
             a, b = near.projections[name].a + 0.7 * a, near.projections[name].b + 0.7 * b
-        found[name] = LoraPair(a, b)
-    return Adapter(found, RANK, RANK)
+        pairs[name] = LoraPair(a, b)
+    return Adapter(pairs, RANK, RANK)
 
 
 TARGET = member(0)
+COPYING: dict[str, Any] = {"crossover_share": 1, "crossovers": ["copy_parent"]}
+
+
+def settings(**values: Any) -> EvolveConfig:
+    return EvolveConfig.model_validate(values)
+
+
+def standing(name: str, rating: Rating, role: str = "student") -> Standing:
+    return Standing(name, role, rating.mu, rating.sigma, rating.bound)
+
+
+def child(world: dict[str, Adapter], replacement: Replacement) -> Adapter:
+    parents = [world[parent] for parent in replacement.parents]
+    return breed(parents, replacement.operator, replacement.seed)
 
 
 def fitness(adapter: Adapter) -> float:
@@ -60,25 +75,20 @@ def evolved(
         shown = {
             name: fitness(adapter) if heritable else rng.random() for name, adapter in world.items()
         }
-        replacements = plan(
-            [Standing(name, "student", 25 + 10 * value, 1.0) for name, value in shown.items()],
-            config,
-            rng,
-        )
-        children = {replacement.dead: apply(world, replacement) for replacement in replacements}
-        world |= children
+        standings = [standing(name, Rating(25 + 10 * value, 1.0)) for name, value in shown.items()]
+        replacements = plan_replacements(standings, config, rng)
+        world |= {replacement.dead: child(world, replacement) for replacement in replacements}
     return start, statistics.median(map(fitness, world.values()))
 
 
 @pytest.mark.parametrize(
     ("selection", "crossover_share"),
-    [(Truncation(), 0.0), (Truncation(), 0.5), (Truncation(), 1.0), (Tournament(), 0.5)],
-    ids=str,
+    [("truncation", 0.0), ("truncation", 0.5), ("truncation", 1.0), ("tournament", 0.5)],
 )
 def test_evolution_raises_fitness_where_fitness_is_inherited(
-    selection: Truncation | Tournament, crossover_share: float
+    selection: str, crossover_share: float
 ) -> None:
-    config = EvolveConfig(selection=selection, crossover_share=crossover_share)
+    config = settings(selection=selection, crossover_share=crossover_share)
     for seed in (1, 2):
         start, end = evolved(config, seed, 20)
         _, by_chance = evolved(config, seed, 20, heritable=False)
@@ -88,20 +98,19 @@ def test_evolution_raises_fitness_where_fitness_is_inherited(
 def test_variation_finds_what_copying_cannot() -> None:
     """Copies stop at the best member there was; children may be better."""
     best = max(fitness(member(100 + place + 1, near=TARGET)) for place in range(8))
-    _, copied = evolved(EvolveConfig(crossover_share=1, crossovers=(CopyParent(),)), 1, 20)
-    _, varied = evolved(EvolveConfig(), 1, 20)
+    _, copied = evolved(settings(**COPYING), 1, 20)
+    _, varied = evolved(settings(), 1, 20)
     assert copied == pytest.approx(best, abs=1e-5)
     assert varied > copied + 0.02
 
 
 def test_copies_of_equals_change_nothing() -> None:
     world = {f"m{place}": member(1) for place in range(8)}
-    config, rng = EvolveConfig(crossover_share=1, crossovers=(CopyParent(),)), Random(0)
+    config, rng = settings(**COPYING), Random(0)
     for _ in range(5):
-        for replacement in plan(
-            [Standing(name, "student", 25.0, 2.0) for name in world], config, rng
-        ):
-            world[replacement.dead] = apply(world, replacement)
+        standings = [standing(name, Rating(25.0, 2.0)) for name in world]
+        for replacement in plan_replacements(standings, config, rng):
+            world[replacement.dead] = child(world, replacement)
     for adapter in world.values():
         assert all(
             torch.equal(adapter.projections[name][which], factor)
@@ -113,7 +122,7 @@ def test_copies_of_equals_change_nothing() -> None:
 def culls_of_newborns(config: EvolveConfig, seed: int, rounds: int = 60) -> float:
     """The share of deaths that hit the child of the round before, among four students and four
     teachers of equal skill who play true games."""
-    rng, rules = Random(seed), RatingConfig()
+    rng, rules = Random(seed), RateConfig()
     ratings = {
         role: {f"{role}{place}": Rating(25.0, 25 / 3) for place in range(4)}
         for role in ("teacher", "student")
@@ -127,16 +136,16 @@ def culls_of_newborns(config: EvolveConfig, seed: int, rounds: int = 60) -> floa
             ):
                 teacher_wins = rng.random() < 0.5
                 pair = ratings["teacher"][one], ratings["student"][other]
-                winner, loser = rate(pair[not teacher_wins], pair[teacher_wins], rules)
+                winner, loser = rate_game(pair[not teacher_wins], pair[teacher_wins], rules)
                 ratings["teacher"][one], ratings["student"][other] = (
                     (winner, loser) if teacher_wins else (loser, winner)
                 )
         standings = [
-            Standing(name, role, rating.mu, rating.sigma)
+            standing(name, rating, role)
             for role, group in ratings.items()
             for name, rating in group.items()
         ]
-        replacements = plan(standings, config, rng)
+        replacements = plan_replacements(standings, config, rng)
         hits, total = (
             hits + sum(replacement.dead in young for replacement in replacements),
             total + len(replacements),
@@ -151,13 +160,8 @@ def culls_of_newborns(config: EvolveConfig, seed: int, rounds: int = 60) -> floa
 
 
 def test_newborns_are_not_culled_by_default_and_are_when_their_rating_is_reset() -> None:
-    inherited = sum(culls_of_newborns(EvolveConfig(), seed) for seed in range(4)) / 4
-    reset = (
-        sum(
-            culls_of_newborns(EvolveConfig(child=ChildConfig(rating="reset")), seed)
-            for seed in range(4)
-        )
-        / 4
-    )
+    reset_ratings = settings(child={"rating": "reset"})
+    inherited = sum(culls_of_newborns(settings(), seed) for seed in range(4)) / 4
+    reset = sum(culls_of_newborns(reset_ratings, seed) for seed in range(4)) / 4
     assert inherited < 0.35  # one of four would be chance
     assert reset > 0.6

@@ -37,7 +37,7 @@ def played(
     return run
 
 
-def found(run: Run) -> dict[str, float]:
+def skills(run: Run) -> dict[str, float]:
     return {member.id: member.rating.mu for member in run.worlds[0].members}
 
 
@@ -54,7 +54,7 @@ def by_level(run: Run, column: str) -> dict[float, float]:
         f"SELECT json_extract(q.payload, '$.program'), p.{column} FROM proposals p JOIN problems q ON q.problem = p.problem",
     ):
         values[float(str(program).partition("level = ")[2].split()[0])].append(value)
-    return {level: sum(mine) / len(mine) for level, mine in values.items()}
+    return {level: sum(own) / len(own) for level, own in values.items()}
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -63,7 +63,7 @@ def test_ratings_order_students_by_skill_and_teachers_by_how_hard_their_problems
 ) -> None:
     teachers = [teacher(level) for level in (-1.0, 0.0, 1.0, 2.0)]
     students = [student(skill) for skill in (4.0, 2.7, 1.3, 0.0)]
-    mu = found(
+    mu = skills(
         played(tmp_path, teachers, students, "steps=50", f"seed={seed}", "match.scheme=uniform")
     )
     assert mu["T0"] < mu["T1"] < mu["T2"] < mu["T3"]
@@ -71,7 +71,7 @@ def test_ratings_order_students_by_skill_and_teachers_by_how_hard_their_problems
 
 
 def test_equal_members_stay_about_equal(tmp_path: Path) -> None:
-    mu = found(played(tmp_path, [teacher(0.0)] * 3, [student(0.5)] * 3, "steps=60"))
+    mu = skills(played(tmp_path, [teacher(0.0)] * 3, [student(0.5)] * 3, "steps=60"))
     assert (
         max(mu[f"S{number}"] for number in range(3)) - min(mu[f"S{number}"] for number in range(3))
         < 4
@@ -80,14 +80,14 @@ def test_equal_members_stay_about_equal(tmp_path: Path) -> None:
 
 def test_problems_that_nobody_can_solve_win_by_the_papers_rule_only(tmp_path: Path) -> None:
     scripts = [teacher(1.0), teacher(99.0)], [student(1.0), student(1.0)]
-    fair = found(played(tmp_path / "fair", *scripts, "steps=20"))
-    paper = found(played(tmp_path / "paper", *scripts, "steps=20", "match.outcome=paper"))
+    fair = skills(played(tmp_path / "fair", *scripts, "steps=20"))
+    paper = skills(played(tmp_path / "paper", *scripts, "steps=20", "rate.outcome=paper"))
     assert fair["T1"] < fair["T0"]
     assert paper["T1"] > paper["T0"]
 
 
 def test_a_teacher_that_writes_nonsense_loses_its_games(tmp_path: Path) -> None:
-    mu = found(
+    mu = skills(
         played(
             tmp_path,
             [teacher(1.0), teacher(1.0, valid=0.2)],
@@ -102,7 +102,7 @@ def test_pfsp_plays_open_games_and_uniform_plays_any(tmp_path: Path) -> None:
     """Ratings that are known for sure: T0 and S0 are as good as each other, and T1 and S1."""
     open_frac = {}
     for scheme in ("pfsp", "uniform"):
-        settings = ("steps=60", f"match.scheme={scheme}", "match.rating.tau=0", "propose.samples=1")
+        settings = ("steps=60", f"match.scheme={scheme}", "rate.tau=0", "propose.samples=1")
         run = played(
             tmp_path / scheme,
             [teacher(0.0)] * 2,
@@ -135,7 +135,7 @@ def test_the_hardest_solvable_problems_earn_most(tmp_path: Path) -> None:
     assert means[30] == 0.0 and means[-9] < 0.02
 
 
-def test_advantages_favour_the_hardest_solvable_problem_of_a_prompt_and_the_right_answers(
+def test_advantages_favour_the_hardest_solvable_problem_of_a_prompt_and_the_correct_answers(
     tmp_path: Path,
 ) -> None:
     run = played(
@@ -148,17 +148,17 @@ def test_advantages_favour_the_hardest_solvable_problem_of_a_prompt_and_the_righ
     )
     mean = by_level(run, "advantage")
     assert mean[1.0] > 0.5 > 0 > max(mean[-2.0], mean[30.0])
-    ((right, wrong),) = rows(
+    ((correct, wrong),) = rows(
         run,
         "SELECT avg(CASE WHEN verdict = 'correct' THEN advantage END), avg(CASE WHEN verdict = 'wrong' THEN advantage END) FROM attempts",
     )
-    assert right > 0 > wrong
+    assert correct > 0 > wrong
 
 
-def test_a_problem_that_was_posed_before_is_a_duplicate_and_not_attempted_again(
+def test_a_problem_that_was_proposed_before_is_a_duplicate_and_not_attempted_again(
     tmp_path: Path,
 ) -> None:
-    def teacher_of_one(prompt: str, draw: Random) -> str:
+    def teacher_of_one(prompt: str, rng: Random) -> str:
         return ">>program\ndef f(x):\n    level = 0\n    return x + 5\n>>input\n3\n>>end"
 
     run = played(tmp_path, [teacher_of_one], [student(2.0)], "steps=2")
