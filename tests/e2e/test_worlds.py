@@ -108,7 +108,7 @@ def test_a_world_of_a_study_has_the_records_it_would_have_alone(runs: tuple[Path
 def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, Path]) -> None:
     (world,) = json.loads(call("crossplay", str(runs[1]), "--each", "4", "--json").splitlines()[-1])
     assert (
-        world["times"] == [1, 2]
+        world["steps"] == [1, 2]
         and len(world["solved"]) == 2
         and all(len(row) == 2 for row in world["solved"])
     )

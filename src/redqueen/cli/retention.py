@@ -1,7 +1,6 @@
-"""`redqueen retention`: the table of operators, beside both controls."""
+"""`redqueen retention`: which operators make children that recover, beside two controls."""
 
 import json
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -10,64 +9,60 @@ from rich.table import Table
 
 from redqueen.cli.console import progress
 from redqueen.cli.options import Json, MovedBase, RunFolder
-from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.retention import CONTROLS, Retained
+from redqueen.evaluate.retention import CONTROLS, Retention
 from redqueen.evaluate.retention import retention as measure_retention
-from redqueen.stages.evolve.cross import CROSSOVERS
-from redqueen.stages.evolve.mutate import MUTATIONS
 
 
 def retention(
     folder: RunFolder,
     operators: Annotated[
-        list[str] | None, typer.Option("--operator", help="Only this operator; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--operator",
+            help="Only this operator, by name or import path (package.module:name); may be "
+            "repeated.",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 3,
     updates: Annotated[
-        int, typer.Option(min=3, help="Updates in which a child has to be back.")
+        int, typer.Option(min=3, help="Updates in which a child has to recover.")
     ] = 20,
     problems: Annotated[
-        int, typer.Option(min=1, help="Fixed problems for everybody in an update.")
+        int, typer.Option(min=1, help="Fixed problems in an update, the same for all.")
     ] = 16,
     base: MovedBase = None,
     as_json: Json = False,
 ) -> None:
-    """Which operators make children that return to their parents' level, beside a copy and a plain
+    """Which operators make children that recover their parents' level, beside a copy and a plain
     mean. The parents are the run's two best students.
     """
-    known = [*MUTATIONS, *CROSSOVERS]
-    for name in operators or []:
-        if name not in known:
-            raise ConfigError(unknown("operator", name, known))
-    chosen = [*CONTROLS, *(name for name in operators or known if name not in CONTROLS)]
     with progress() as bar:
         task = bar.add_task("updates", total=updates)
-        found = measure_retention(
+        results = measure_retention(
             folder,
-            chosen,
-            seeds,
-            updates,
-            problems,
-            base,
-            lambda done, total: bar.update(task, completed=done),
+            operators or (),
+            seeds=seeds,
+            updates=updates,
+            problems=problems,
+            base=base,
+            on_update=lambda done, total: bar.update(task, completed=done),
         )
     if as_json:
-        print(json.dumps([{**asdict(one), "passes": one.passes} for one in found]))
+        print(json.dumps([result.to_json() for result in results]))
     else:
-        Console(highlight=False).print(_table(found))
+        Console(highlight=False).print(_table(results))
 
 
-def _table(found: list[Retained]) -> Table:
+def _table(results: list[Retention]) -> Table:
     table = Table(
-        title="points to the better parent on the same problems, and updates until back",
+        title="points to the better parent on the same problems, and updates until recovery",
         title_justify="left",
     )
-    for column in ("operator", "at birth", "at the end", "updates until back", ""):
+    for column in ("operator", "at birth", "at the end", "updates", ""):
         table.add_column(column, justify="left" if column in ("operator", "") else "right")
-    for one in found:
-        updates = ", ".join("not" if count is None else str(count) for count in one.updates)
-        mark = "control" if one.operator in CONTROLS else "" if one.passes else "fails"
-        table.add_row(
-            one.operator, f"{100 * one.at_birth:+.1f}", f"{100 * one.at_end:+.1f}", updates, mark
-        )
+    for result in results:
+        updates = ", ".join("never" if count is None else str(count) for count in result.updates)
+        mark = "control" if result.operator in CONTROLS else "" if result.passes else "fails"
+        at_birth, at_end = f"{100 * result.at_birth:+.1f}", f"{100 * result.at_end:+.1f}"
+        table.add_row(result.operator, at_birth, at_end, updates, mark)
     return table

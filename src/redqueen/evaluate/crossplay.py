@@ -1,13 +1,14 @@
-"""Cross-play over time, the Red Queen test: students of one time attempt what teachers of another
-time posed.
+"""Cross-play over time, the Red Queen test: students of one step attempt problems that teachers
+posed in another.
 
 Do later students solve what earlier teachers posed, do they forget it, does the race go in circles?
-Teachers are represented by the problems that they did pose, which are in the ledger; students by
-snapshots of their weights.
+Students are snapshots of their weights; teachers are represented by their problems in the ledger.
 """
 
 import json
-from collections.abc import Callable, Sequence
+import logging
+import sqlite3
+from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,83 +26,99 @@ from redqueen.rng import seed_for, stream
 from redqueen.stages.solve import grade_answers
 from redqueen.tasks import load_kind
 
+log = logging.getLogger(__name__)
+
+Posed = dict[int, list[Problem]]
+"""Problems by the snapshot that follows them: those of step 20 were posed after the one before."""
+
 
 @dataclass(frozen=True, slots=True)
 class Crossplay:
-    """For one world: how often students of each snapshot are right about problems of each age."""
+    """One world: how often the students of each snapshot solve the problems of each age."""
 
     world: int
     arm: str
-    times: list[int]
-    """Steps of the snapshots; the problems of a time were posed in the steps up to it, from the
-    time before on."""
+    steps: list[int]
+    """Of the snapshots."""
     solved: list[list[float]]
-    """By the students' time, then by the problems' time."""
+    """By the students' step, then by the problems' step."""
     problems: list[int]
+    """Their number, by step."""
     rows: list[dict[str, Any]]
     """For the table `evals` of the ledger."""
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "world": self.world,
+            "arm": self.arm,
+            "steps": self.steps,
+            "problems": self.problems,
+            "solved": self.solved,
+        }
+
 
 def crossplay(
-    folder: Path, each: int, device: str | None, base: str | None, say: Callable[[str], None]
+    folder: Path, limit: int = 100, *, device: str | None = None, base: str | None = None
 ) -> list[Crossplay]:
-    """All worlds of a run. `each`: most problems of one time. Every student has one attempt at
-    each, at the run's temperature."""
+    """All worlds of a run, with at most `limit` problems of one step. Every student has one attempt
+    at each problem, at the run's temperature."""
     taken = snapshots(folder)
     if len(taken) < 2:
         raise ConfigError(
-            f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set ledger.snapshot_every when a run is started"
+            f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set "
+            "ledger.snapshot_every when a run is started"
         )
+    steps = [snapshot.step for snapshot in taken]
     arms = [
-        (arm, one if device is None else one.with_settings(device=device))
-        for arm, one in read_arms(folder)
+        (arm, config if device is None else config.with_settings(device=device))
+        for arm, config in read_arms(folder)
     ]
-    with ExitStack() as stack:
-        engine = open_engine(stack, [one for _, one in arms], read_fingerprint(folder), base)
-        ports = open_ports(stack, arms[0][1], engine)
+    configs = [config for _, config in arms]
+    with closing(reader(folder)) as connection:
         posed = [
-            _posed(folder, world, [snapshot.step for snapshot in taken], each, one)
-            for world, (_, one) in enumerate(arms)
+            _sample_problems(connection, world, steps, limit, config)
+            for world, config in enumerate(configs)
         ]
-        found: list[list[list[tuple[str, list[bool]]]]] = [[] for _ in arms]
+    rows: list[list[dict[str, Any]]] = [[] for _ in arms]
+    with ExitStack() as stack:
+        engine = open_engine(stack, configs, read_fingerprint(folder), base)
+        ports = open_ports(stack, configs[0], engine)
         for snapshot in taken:
-            say(f"students of step {snapshot.step}")
+            log.info("students of step %d", snapshot.step)
             engine.load_weights(snapshot.weights)  # type: ignore[attr-defined]
-            for world, (_, one) in enumerate(arms):
-                found[world].append(
-                    _attempt(
-                        ports,
-                        snapshot,
-                        world,
-                        one,
-                        [item for time in posed[world] for item in time],
-                    )
-                )
+            for world, config in enumerate(configs):
+                rows[world] += _attempt(ports, snapshot, world, config, posed[world])
     return [
-        _summary(world, arm, taken, posed[world], found[world])
+        Crossplay(
+            world,
+            arm,
+            steps,
+            _solve_rates(rows[world], steps),
+            [len(problems) for problems in posed[world].values()],
+            rows[world],
+        )
         for world, (arm, _) in enumerate(arms)
     ]
 
 
-def _posed(
-    folder: Path, world: int, times: Sequence[int], each: int, config: Config
-) -> list[list[Problem]]:
-    """Problems of each time, those that some attempt solved: what nobody ever solved says nothing
-    about anybody."""
-    found: list[list[Problem]] = []
-    query = (
-        "SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem) "
-        "WHERE world = ? AND step > ? AND step <= ? AND proposals.solve_rate > 0 ORDER BY problems.step, problem"
-    )
-    with closing(reader(folder)) as connection:
-        for before, time in zip([0, *times], times, strict=False):
-            rows = connection.execute(query, (world, before, time)).fetchall()
-            chosen = stream(config.seed, "crossplay", time).sample(rows, min(each, len(rows)))
-            found.append([_problem(row) for row in chosen])
-    return found
+def _sample_problems(
+    connection: sqlite3.Connection, world: int, steps: Sequence[int], limit: int, config: Config
+) -> Posed:
+    """Problems of each step that some attempt solved: one that nobody solves tells students apart
+    at no step."""
+    query = """
+        SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem)
+        WHERE world = ? AND step > ? AND step <= ? AND proposals.solve_rate > 0
+        ORDER BY problems.step, problem"""
+    posed: Posed = {}
+    for before, step in zip([0, *steps], steps, strict=False):
+        rows = connection.execute(query, (world, before, step)).fetchall()
+        chosen = stream(config.seed, "crossplay", step).sample(rows, min(limit, len(rows)))
+        posed[step] = [_read_problem(row) for row in chosen]
+    return posed
 
 
-def _problem(row: Any) -> Problem:
+def _read_problem(row: sqlite3.Row) -> Problem:
     return Problem(
         row["problem"],
         row["kind"],
@@ -113,71 +130,55 @@ def _problem(row: Any) -> Problem:
 
 
 def _attempt(
-    ports: Ports, snapshot: Snapshot, world: int, config: Config, problems: Sequence[Problem]
-) -> list[tuple[str, list[bool]]]:
-    """By student: right or wrong, problem by problem."""
-    prompts = [
-        ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem))
+    ports: Ports, snapshot: Snapshot, world: int, config: Config, posed: Posed
+) -> list[dict[str, Any]]:
+    """The attempts of a snapshot's students at all problems, as rows of the ledger."""
+    requests = [
+        TextRequest(
+            member["slot"],
+            ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem)),
+            config.solve.max_tokens,
+            seed_for(config.seed, "crossplay", snapshot.step, member["member"], problem.key),
+            item=(member["member"], step, problem),
+        )
+        for member in snapshot.members
+        if member["world"] == world and member["role"] != "teacher"
+        for step, problems in posed.items()
         for problem in problems
     ]
-    students = [
-        one for one in snapshot.members if one["world"] == world and one["role"] != "teacher"
-    ]
-    asks = [
-        TextRequest(
-            one["slot"],
-            prompt,
-            config.solve.max_tokens,
-            seed_for(config.seed, "crossplay", snapshot.step, one["member"], problem.key),
-        )
-        for one in students
-        for prompt, problem in zip(prompts, problems, strict=True)
-    ]
-    written = ports.sampler.sample(asks, config.solve.temperature, lambda completions: None)
-    answers = [
-        (problem, one.text)
-        for problem, one in zip([*problems] * len(students), written, strict=True)
-    ]
-    right = [
-        attempt.verdict == "correct"
-        for attempt in grade_answers(
-            answers, ports.kinds, ports.prompt_format, ports.sandbox, config.verify
-        )
-    ]
+    completions = ports.sampler.sample(requests, config.solve.temperature, lambda finished: None)
+    attempts = grade_answers(
+        [(completion.request.item[2], completion.text) for completion in completions],
+        ports.kinds,
+        ports.prompt_format,
+        ports.sandbox,
+        config.verify,
+    )
     return [
-        (one["member"], right[number * len(problems) : (number + 1) * len(problems)])
-        for number, one in enumerate(students)
+        {
+            "world": world,
+            "step": snapshot.step,
+            "suite": f"crossplay/{step}",
+            "subject": member,
+            "item": problem.key,
+            "kind": problem.kind,
+            "tier": 0,
+            "sample": 0,
+            "correct": int(attempt.verdict == "correct"),
+        }
+        for (member, step, problem), attempt in zip(
+            (request.item for request in requests), attempts, strict=True
+        )
     ]
 
 
-def _summary(
-    world: int,
-    arm: str,
-    taken: Sequence[Snapshot],
-    posed: Sequence[Sequence[Problem]],
-    found: Sequence[Sequence[tuple[str, list[bool]]]],
-) -> Crossplay:
-    times = [snapshot.step for snapshot in taken]
-    ages = [place for place, time in enumerate(posed) for _ in time]
-    problems = [problem for time in posed for problem in time]
-    solved, rows = [], []
-    for time, students in zip(times, found, strict=True):
-        by_age: list[list[bool]] = [[] for _ in times]
-        for member, right in students:
-            for age, problem, correct in zip(ages, problems, right, strict=True):
-                by_age[age].append(correct)
-                rows.append(
-                    {
-                        "world": world,
-                        "step": time,
-                        "suite": f"crossplay/{times[age]}",
-                        "subject": member,
-                        "item": problem.key,
-                        "kind": problem.kind,
-                        "tier": 0,
-                        "sample": 0,
-                        "correct": int(correct),
-                    }
-                )
-        solved.append([sum(some) / len(some) if some else float("nan") for some in by_age])
-    return Crossplay(world, arm, times, solved, [len(time) for time in posed], rows)
+def _solve_rates(rows: Sequence[dict[str, Any]], steps: Sequence[int]) -> list[list[float]]:
+    cells: dict[tuple[int, str], list[int]] = {}
+    for row in rows:
+        cells.setdefault((row["step"], row["suite"]), []).append(row["correct"])
+
+    def rate(students: int, problems: int) -> float:
+        cell = cells.get((students, f"crossplay/{problems}"))
+        return sum(cell) / len(cell) if cell else float("nan")
+
+    return [[rate(students, problems) for problems in steps] for students in steps]

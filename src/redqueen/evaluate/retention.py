@@ -1,24 +1,25 @@
-"""The retention test: does a child return to its parent's level, and sooner than a trivial one of
+"""The retention test: does a child recover its parent's level, and sooner than a trivial child of
 the same cost?
 
-Children of trained students, one for each operator and seed, and the two parents themselves, all
-slots of one stack. In every update all attempt the same fixed problems; the children learn from
-them, the parents do not. A child is back when, over the last few updates, it solves as many as its
-better parent. Controls are `copy_parent` (nothing was changed) and `linear` (the plain mean).
+The two parents and children of every operator and seed are the students of one world. In every
+update all attempt the same fixed problems; the children learn from them, the parents do not. A
+child has recovered when, over the last few updates, it solves as many as its better parent. The
+controls are `copy_parent` (nothing changes) and `linear` (the plain mean).
 """
 
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redqueen.config.schema import Config
 from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
 from redqueen.core.state import StepState
 from redqueen.core.step import play_step
 from redqueen.core.world import new_world
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.members import load_adapters, newest_checkpoint, saved_members
 from redqueen.ledger.store import about_of, reader
 from redqueen.records import Member, Rating
@@ -35,13 +36,14 @@ if TYPE_CHECKING:
 
 CONTROLS = ("copy_parent", "linear")
 
-_LAST = 3
+_WINDOW = 3
 """Updates that a level is averaged over."""
+_PARENTS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Retained:
-    """What came of the children of one operator."""
+class Retention:
+    """The children of one operator. A level is the share of problems solved."""
 
     operator: str
     at_birth: float
@@ -49,42 +51,104 @@ class Retained:
     at_end: float
     """The same, over the last updates."""
     updates: list[int | None]
-    """Until each child was back; None where it was not."""
+    """Until each child recovered; None where it did not."""
 
     @property
     def passes(self) -> bool:
         return all(count is not None for count in self.updates)
 
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "passes": self.passes}
+
 
 def retention(
     folder: Path,
-    operators: Sequence[str],
-    seeds: int,
-    updates: int,
-    problems: int,
-    base: str | None,
-    say: Callable[[int, int], None],
-) -> list[Retained]:
-    """Parents are the two best students of a run, as they are in its newest checkpoint."""
-    config, parents = _parents(folder, base)
-    children = [(name, seed) for name in operators for seed in range(seeds)]
+    operators: Sequence[str] = (),
+    *,
+    seeds: int = 3,
+    updates: int = 20,
+    problems: int = 16,
+    base: str | None = None,
+    on_update: Callable[[int, int], None] = lambda done, total: None,
+) -> list[Retention]:
+    """Test operators, by name or import path, on the two best students of a run; all that are
+    known where none is named. The controls are always tested."""
+    names = [*CONTROLS, *(name for name in operators or _known() if name not in CONTROLS)]
+    planned = {name: plan_operator(name) for name in names}
+    config, parents = _read_parents(folder, base)
+    children = [(name, seed) for name in names for seed in range(seeds)]
     config = config.with_settings(
-        population={"teachers": 0, "students": len(children) + 2, "learning_rates": ()},
+        population={"teachers": 0, "students": _PARENTS + len(children), "learning_rates": ()},
         fixed={"problems": problems},
         evolve={"every": 0, "hall_of_fame": {"size": 0}},
         match={"scheme": "pfsp"},
     )
+    adapters = parents + [
+        breed(
+            parents if planned[name].crosses else parents[:1],
+            planned[name],
+            seed_for(0, "retention", name, seed),
+        )
+        for name, seed in children
+    ]
+    levels = _play(folder, config, adapters, updates, base, on_update)
+    return [
+        _summarize(
+            name,
+            [_PARENTS + place for place, child in enumerate(children) if child[0] == name],
+            levels,
+        )
+        for name in names
+    ]
+
+
+def plan_operator(name: str) -> PlannedOperator:
+    """An operator with its default settings. One of your own is a crossover if it takes two
+    parents, that is, four arguments."""
+    if ":" not in name and name not in _known():
+        raise ConfigError(unknown("operator", name, _known()))
+    crosses = name in CROSSOVERS
+    if ":" in name:
+        crosses = len(inspect.signature(CROSSOVERS[name]).parameters) == _PARENTS + 2
+    settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
+    assert isinstance(settings, OperatorSettings)
+    return PlannedOperator(settings, crosses)
+
+
+def _known() -> list[str]:
+    return [*MUTATIONS, *CROSSOVERS]
+
+
+def _read_parents(folder: Path, base: str | None) -> tuple[Config, "list[Adapter]"]:
+    """The run's settings, and the weights of its two best students, the better one first."""
+    with closing(reader(folder)) as connection:
+        about = about_of(connection)
+    checkpoint = newest_checkpoint(folder)
+    students = [member for member in saved_members(checkpoint, 0) if member.role != "teacher"]
+    best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:_PARENTS]
+    if len(best) < _PARENTS:
+        raise ConfigError(f"{folder} has one student, and a crossover needs two")
+    return read_arms(folder)[0][1], load_adapters(about, checkpoint, best, base)[1]
+
+
+def _play(
+    folder: Path,
+    config: Config,
+    adapters: "Sequence[Adapter]",
+    updates: int,
+    base: str | None,
+    on_update: Callable[[int, int], None],
+) -> list[list[float]]:
+    """The level of every student in every update."""
     with ExitStack() as stack:
         engine = open_engine(stack, [config], read_fingerprint(folder), base)
         ports = open_ports(stack, config, engine)
         source = _same_for_all(load_source(config.fixed, config.tasks.kinds))
         world = new_world(0, "retention", config, 0, (), source)
-        for slot, weights in enumerate(
-            [*parents, *(_child(name, parents, seed) for name, seed in children)]
-        ):
-            engine.write(slot, weights, reset_optimizer=True)
+        for slot, adapter in enumerate(adapters):
+            engine.write(slot, adapter, reset_optimizer=True)
         world.members = [
-            replace(member, learning_rate=0.0 if member.slot < 2 else None)
+            replace(member, learning_rate=0.0 if member.slot < _PARENTS else None)
             for member in world.members
         ]
         levels: list[list[float]] = []
@@ -92,40 +156,12 @@ def retention(
             state = StepState(world, step)
             play_step([state], ports)
             levels.append([_level(state, member) for member in world.members])
-            say(step, updates)
-    return [
-        _retained(
-            name, [number + 2 for number, (one, _) in enumerate(children) if one == name], levels
-        )
-        for name in operators
-    ]
-
-
-def _parents(folder: Path, base: str | None) -> tuple[Config, "list[Adapter]"]:
-    """The run's settings, and the weights of its two best students, the better one first."""
-    with closing(reader(folder)) as connection:
-        about = about_of(connection)
-    found = newest_checkpoint(folder)
-    students = [member for member in saved_members(found, 0) if member.role != "teacher"]
-    best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:2]
-    if len(best) < 2:
-        raise ConfigError(f"{folder} has one student, and a crossover needs two")
-    return read_arms(folder)[0][1], load_adapters(about, found, best, base)[1]
-
-
-def _child(name: str, parents: "Sequence[Adapter]", seed: int) -> "Adapter":
-    crosses = name in CROSSOVERS
-    settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
-    assert isinstance(settings, OperatorSettings)
-    return breed(
-        list(parents) if crosses else [parents[0]],
-        PlannedOperator(settings, crosses),
-        seed_for(0, "retention", name, seed),
-    )
+            on_update(step, updates)
+    return levels
 
 
 def _same_for_all(source: Source) -> Source:
-    """Everybody attempts the same problems: levels are compared item by item."""
+    """All students attempt the same problems, so levels are compared item by item."""
     return lambda seed, step, student, count: source(seed, step, "everybody", count)
 
 
@@ -139,19 +175,19 @@ def _level(state: StepState, member: Member) -> float:
     return sum(verdicts) / max(1, len(verdicts))
 
 
-def _retained(name: str, slots: Sequence[int], levels: Sequence[Sequence[float]]) -> Retained:
-    # the better one over all updates: whoever is ahead in one of them is partly lucky, and a copy
-    # would seem to fall short
-    better = max((0, 1), key=lambda parent: sum(row[parent] for row in levels))
+def _summarize(name: str, slots: Sequence[int], levels: Sequence[Sequence[float]]) -> Retention:
+    # the better parent over all updates: in a single one, whoever is ahead is partly lucky, and a
+    # copy would seem to fall short
+    better = max(range(_PARENTS), key=lambda parent: sum(row[parent] for row in levels))
     gaps = [[row[slot] - row[better] for row in levels] for slot in slots]
     first = sum(gap[0] for gap in gaps) / len(gaps)
-    last = sum(sum(gap[-_LAST:]) / len(gap[-_LAST:]) for gap in gaps) / len(gaps)
-    return Retained(name, first, last, [_back(gap) for gap in gaps])
+    last = sum(sum(gap[-_WINDOW:]) / len(gap[-_WINDOW:]) for gap in gaps) / len(gaps)
+    return Retention(name, first, last, [_recovery(gap) for gap in gaps])
 
 
-def _back(gaps: Sequence[float]) -> int | None:
+def _recovery(gaps: Sequence[float]) -> int | None:
     """The first update after which the mean of the last few gaps is not below zero."""
-    for count in range(_LAST, len(gaps) + 1):
-        if sum(gaps[count - _LAST : count]) >= 0:
+    for count in range(_WINDOW, len(gaps) + 1):
+        if sum(gaps[count - _WINDOW : count]) >= 0:
             return count
     return None
