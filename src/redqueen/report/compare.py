@@ -3,14 +3,12 @@
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from redqueen.errors import ConfigError
 from redqueen.evaluate.statistics import bootstrap, mean, permutation_p, sign_flip_p
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report.arms import Replicate, compute_at, group_replicates, outcomes_at
-from redqueen.report.run_view import RunView, open_views
+from redqueen.report.run_view import Run, RunView, open_views
 
 Interval = tuple[float, float]
 
@@ -45,7 +43,7 @@ class Cell:
     """Seeds in common with the first arm; with fewer than two the test is unpaired."""
 
 
-def compare_runs(runs: Sequence[tuple[str | None, RunReader | str | Path]]) -> dict[str, Any]:
+def compare_runs(runs: Sequence[tuple[str | None, Run]]) -> dict[str, Any]:
     """Compare runs, each with the name of its arm or None to name it by what differs."""
     with ExitStack() as stack:
         labelled: list[tuple[str | None, RunView]] = []

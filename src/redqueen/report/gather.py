@@ -3,20 +3,16 @@
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from redqueen.ledger.lock import is_held
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.findings import list_findings
-from redqueen.report.run_view import RunView, open_views
+from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
 
 
-def gather_runs(
-    runs: Sequence[RunReader | str | Path], max_chars: int = MAX_CHARS
-) -> list[dict[str, Any]]:
+def gather_runs(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
     """The figures of every world of every run, with problems of `max_chars` characters in total."""
     with open_views(runs) as views:
         return [gather(view, max_chars // len(views)) for view in views]

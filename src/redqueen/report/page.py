@@ -15,13 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from redqueen import __version__
-from redqueen.core.run import Run as LiveRun
 from redqueen.errors import DataError
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report.gather import gather_runs
+from redqueen.report.run_view import Run, folder_of
 from redqueen.report.sample import MAX_CHARS
-
-Run = RunReader | LiveRun | str | Path
 
 _REPORT = ("charts.js", "tables.js", "figures.js", "problems.js", "page.js")
 _COMPARISON = ("charts.js", "tables.js", "compare.js")
@@ -52,18 +49,15 @@ _PAGE = """<!doctype html>
 
 def report(run: Run | Sequence[Run], out: str | Path) -> Path:
     """Write the report of one or more runs as one HTML file, and return its path."""
-    runs = [run] if isinstance(run, RunReader | LiveRun | str | Path) else list(run)
+    runs = list(run) if isinstance(run, Sequence) and not isinstance(run, str) else [run]
     return write_text(Path(out), report_page(gather_report(runs)))
 
 
 def gather_report(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> dict[str, Any]:
     """The data of a report: every world of every run."""
-    folders = [run.folder if isinstance(run, RunReader | LiveRun) else Path(run) for run in runs]
     return {
-        "views": gather_runs(
-            [run.folder if isinstance(run, LiveRun) else run for run in runs], max_chars
-        ),
-        "title": ", ".join(folder.resolve().name for folder in folders),
+        "views": gather_runs(runs, max_chars),
+        "title": ", ".join(folder_of(run).resolve().name for run in runs),
     }
 
 

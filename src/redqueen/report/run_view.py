@@ -6,7 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from redqueen.ledger.run_reader import RunReader, WorldInfo, open_run
 
@@ -14,6 +14,21 @@ MAX_WINDOWS = 240
 """Points of a line: more than a screen resolves, few enough for a browser."""
 Line = list[float | None]
 """A value per window; None where there is none."""
+
+
+class HasFolder(Protocol):
+    """A run that is being played, such as `redqueen.Run`."""
+
+    @property
+    def folder(self) -> Path: ...
+
+
+Run = RunReader | HasFolder | str | Path
+"""Whatever names a run."""
+
+
+def folder_of(run: Run) -> Path:
+    return Path(run) if isinstance(run, str | Path) else run.folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +100,15 @@ class RunView:
 
 
 @contextmanager
-def open_views(runs: Sequence[RunReader | str | Path]) -> Iterator[list[RunView]]:
+def open_views(runs: Sequence[Run]) -> Iterator[list[RunView]]:
     """All worlds of these runs. A run is seen as of one step, also while it is being played."""
     with ExitStack() as stack:
         views = []
         for run in runs:
-            opened = run if isinstance(run, RunReader) else stack.enter_context(open_run(run))
+            if isinstance(run, RunReader):
+                opened = run
+            else:
+                opened = stack.enter_context(open_run(folder_of(run)))
             stack.enter_context(opened.snapshot())
             views += [RunView(opened, world) for world in opened.worlds]
         yield views

@@ -2,16 +2,14 @@
 escaped."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 from redqueen.errors import DataError
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report.escape import escape_controls
-from redqueen.report.run_view import RunView, open_views
+from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import read_proposal
 
 
-def show_problem(run: RunReader | str | Path, key: str) -> str:
+def show_problem(run: Run, key: str) -> str:
     """The problem whose key starts with `key`."""
     query = """SELECT step, proposal FROM proposals
         WHERE world = :world AND substr(problem, 1, length(:key)) = :key LIMIT 1"""

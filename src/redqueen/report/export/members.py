@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from redqueen.errors import ConfigError
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report.export.folder import check_empty, choose_world
 from redqueen.report.export.model_cards import CardFacts, model_card
-from redqueen.report.run_view import RunView, open_views
+from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.scores import suites
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ _ROLES = {
 
 
 def export_member(
-    run: RunReader | str | Path,
+    run: Run,
     member: str,
     out: str | Path,
     *,
@@ -52,7 +51,7 @@ def export_member(
 
 
 def export_soup(
-    run: RunReader | str | Path,
+    run: Run,
     out: str | Path,
     *,
     merged: bool = False,

@@ -14,10 +14,9 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from redqueen.errors import ConfigError
-from redqueen.ledger.run_reader import RunReader
 from redqueen.report.export.folder import check_empty, choose_world
 from redqueen.report.export.model_cards import data_card
-from redqueen.report.run_view import RunView, open_views, round_digits
+from redqueen.report.run_view import Run, RunView, open_views, round_digits
 
 Format = Literal["jsonl", "parquet"]
 _BETA = 25 / 6
@@ -31,7 +30,7 @@ _ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
 
 
 def export_problems(
-    run: RunReader | str | Path,
+    run: Run,
     out: str | Path,
     form: Format = "jsonl",
     world: int | None = None,
