@@ -16,7 +16,7 @@ from redqueen.config.toml import load_config
 from redqueen.errors import DataError, unknown
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.records import Problem, Proposal, Rejection
-from redqueen.sandbox.pool import SandboxPool
+from redqueen.sandbox.backends import open_sandbox
 from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import load_kind, load_kinds
 from redqueen.tasks.code.programs import unverified_reference
@@ -56,7 +56,7 @@ def verify(
         for number, row in read_jsonl(file, required=("kind", "text"))
     ]
     warn_if_unsafe(config.sandbox.unsafe)
-    with open_output(out) as output, SandboxPool(config.sandbox) as pool:
+    with open_output(out) as output, open_sandbox(config.sandbox) as pool:
         verdicts = verify_proposals(proposals, kinds, prompts, pool, config.verify)
         if as_json or out is not None:
             for proposal, verdict in zip(proposals, verdicts, strict=True):
