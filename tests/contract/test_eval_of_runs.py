@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import redqueen
 from redqueen.cli.app import app
 from redqueen.cli.evaluate import evaluate
+from redqueen.config.toml import load_config
+from redqueen.core.run import Run
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.evaluate.run_members import select_members
@@ -22,7 +25,7 @@ from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, sa
 from redqueen.ledger.store import digest, reader
 from redqueen.models.base import PAWN, load_base
 from tests.contract.benchmark_items import write_items
-from tests.e2e.processes import tiny
+from tests.e2e.processes import TINY, tiny
 
 pytestmark = pytest.mark.slow
 
@@ -187,6 +190,27 @@ def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> Non
     )
     assert any(pair.b.abs().sum() > 0 for pair in loaded.values())
     assert all(pair.b.abs().sum() == 0 for pair in base.values())  # it adds nothing
+
+
+def test_a_live_run_is_evaluated_as_its_checkpoint_would_be(tmp_path: Path) -> None:
+    settings = [*TINY, "steps=1", "device=cpu", "update.learning_rate=0.05"]
+    with Run.create(load_config("pawn-cpu", settings), tmp_path / "live") as live:
+        list(live)
+        result = redqueen.evaluate(live, "heldout-quick", limit=3, max_tokens=6)
+        assert rows(live.folder, "SELECT count(*) FROM evals") == [(0,)]
+    saved = redqueen.evaluate(
+        tmp_path / "live",
+        "heldout-quick",
+        members=["students"],
+        limit=3,
+        max_tokens=6,
+        device="cpu",
+    )
+    assert [model.name for model in result.models] == [model.name for model in saved.models]
+    assert {model.name for model in result.under_test} == {model.name for model in result.solvers}
+    assert [reply.reply for reply in result.replies] == [reply.reply for reply in saved.replies]
+    assert result.difference is not None and result.n == 3
+    assert result.to_json() == saved.to_json()
 
 
 def test_a_run_that_is_being_played_is_measured_but_not_written_to(

@@ -129,6 +129,12 @@ def test_the_score_is_the_mean_of_the_solvers_beside_the_base() -> None:
     assert result_of(1, replies("base", a="1")).difference is None
 
 
+def test_members_without_their_base_have_scores_and_no_differences() -> None:
+    result = result_of(1, replies("S0", a="1"), replies("S1", a="9"))
+    assert (result.score, result.difference) == (0.5, None)
+    assert [row["accuracy"] for row in result.to_json()["members"].values()] == [1.0, 0.0]
+
+
 def test_one_member_that_answers_several_times_has_a_vote_of_its_own() -> None:
     found = scores_of(3, replies("S0", a="1 1 9", b="9 9 2"))
     assert found["majority_vote"]["accuracy"] == 0.5

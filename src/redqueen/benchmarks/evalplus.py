@@ -22,7 +22,7 @@ from redqueen.benchmarks.value_codec import (
 from redqueen.sandbox import Job, Limits, Outcome, Sandbox
 
 Oracle = Callable[[Sequence[Any], Any, Any], bool]
-"""(arguments, given, expected): is it correct?"""
+"""(arguments, actual, expected): is it correct?"""
 
 REFERENCE_LIMITS = Limits(cpu_s=60, memory_mb=2048, output_kb=16 * 1024)
 
@@ -44,16 +44,16 @@ class Task:
 
 
 def within(atol: float) -> Oracle:
-    return lambda arguments, given, expected: is_equal(given, expected, atol)
+    return lambda arguments, actual, expected: is_equal(actual, expected, atol)
 
 
-def in_any_order(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
-    return has_same_elements(given, expected)
+def in_any_order(arguments: Sequence[Any], actual: Any, expected: Any) -> bool:
+    return has_same_elements(actual, expected)
 
 
-def by_presence(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
+def by_presence(arguments: Sequence[Any], actual: Any, expected: Any) -> bool:
     """For functions that say yes with an object, such as a match: only its presence counts."""
-    return bool(given is not None and given is not False) == bool(
+    return bool(actual is not None and actual is not False) == bool(
         expected is not None and expected is not False
     )
 
@@ -62,11 +62,11 @@ def root_of_polynomial(atol: float) -> Oracle:
     """For functions that find any root of a polynomial, given by its coefficients from the constant
     up."""
 
-    def is_root(arguments: Sequence[Any], given: Any, expected: Any) -> bool:
-        if isinstance(given, bool) or not isinstance(given, (int, float)):
+    def is_root(arguments: Sequence[Any], actual: Any, expected: Any) -> bool:
+        if isinstance(actual, bool) or not isinstance(actual, (int, float)):
             return False
         try:
-            x = float(given)  # powers of a huge integer would take forever
+            x = float(actual)  # powers of a huge integer would take forever
             value = sum(coefficient * x**power for power, coefficient in enumerate(arguments[0]))
         except OverflowError:
             return False
@@ -101,18 +101,18 @@ def _grade(
     sandbox: Sandbox,
 ) -> list[Verdict]:
     references = {
-        task.name: _job(task.solution, task, given, REFERENCE_LIMITS)
-        for task, given in zip(tasks, inputs, strict=True)
+        task.name: _job(task.solution, task, of_task, REFERENCE_LIMITS)
+        for task, of_task in zip(tasks, inputs, strict=True)
     }
     expected = dict(zip(references, sandbox.run(list(references.values())), strict=True))
     jobs = [
-        _job(program, task, given, _limits(expected[task.name]))
-        for task, program, given in zip(tasks, programs, inputs, strict=True)
+        _job(program, task, of_task, _limits(expected[task.name]))
+        for task, program, of_task in zip(tasks, programs, inputs, strict=True)
     ]
     outcomes = sandbox.run(jobs)
     return [
-        _verdict(task, given, outcome, expected[task.name])
-        for task, given, outcome in zip(tasks, inputs, outcomes, strict=True)
+        _verdict(task, of_task, outcome, expected[task.name])
+        for task, of_task, outcome in zip(tasks, inputs, outcomes, strict=True)
     ]
 
 
@@ -140,14 +140,14 @@ def _limits(reference: Outcome) -> Limits:
 def _verdict(
     task: Task, inputs: Sequence[Sequence[Any]], outcome: Outcome, reference: Outcome
 ) -> Verdict:
-    for arguments, given, expected in zip(inputs, outcome.results, reference.results, strict=True):
+    for arguments, actual, expected in zip(inputs, outcome.results, reference.results, strict=True):
         if expected.kind != "value":
             return Verdict(False, f"the canonical solution fails: {expected.kind} {expected.text}")
-        if given.kind != "value":
+        if actual.kind != "value":
             return Verdict(False, failure(outcome))
-        if given.text == expected.text and _OBJECT not in given.text:
+        if actual.text == expected.text and _OBJECT not in actual.text:
             continue
-        if not task.oracle(arguments, decode(given.text), decode(expected.text)):
+        if not task.oracle(arguments, decode(actual.text), decode(expected.text)):
             return Verdict(False, "wrong")
     return CORRECT
 

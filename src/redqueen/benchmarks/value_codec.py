@@ -134,41 +134,43 @@ def _untag_tuple(value: tuple[Any, ...]) -> Any:
 RTOL = 1e-7
 
 
-def is_equal(given: Any, expected: Any, atol: float) -> bool:
+def is_equal(actual: Any, expected: Any, atol: float) -> bool:
     """Equal in Python's sense, or within `atol`; where that is 0, floats within a millionth."""
     try:
-        if given == expected:
+        if actual == expected:
             return True
         atol = atol or (1e-6 if _are_floats(expected) else 0.0)
-        return is_near(given, expected, atol)
+        return is_near(actual, expected, atol)
     except (TypeError, ValueError, ArithmeticError):  # a complex and a text, a signalling Decimal
         return False
 
 
-def is_near(given: Any, expected: Any, atol: float) -> bool:
+def is_near(actual: Any, expected: Any, atol: float) -> bool:
     if _is_number(expected):
-        return _is_number(given) and _are_near(given, expected, atol)
+        return _is_number(actual) and _are_near(actual, expected, atol)
     if isinstance(expected, (list, tuple)):
         return (
-            type(given) is type(expected)
-            and len(given) == len(expected)
-            and all(map(is_near, given, expected, [atol] * len(expected)))
+            type(actual) is type(expected)
+            and len(actual) == len(expected)
+            and all(map(is_near, actual, expected, [atol] * len(expected)))
         )
     if isinstance(expected, dict):
         return (
-            isinstance(given, dict)
-            and given.keys() == expected.keys()
-            and all(is_near(given[key], expected[key], atol) for key in expected)
+            isinstance(actual, dict)
+            and actual.keys() == expected.keys()
+            and all(is_near(actual[key], expected[key], atol) for key in expected)
         )
-    return bool(given == expected)
+    return bool(actual == expected)
 
 
-def _are_near(given: Any, expected: Any, atol: float) -> bool:
-    if given == expected:
+def _are_near(actual: Any, expected: Any, atol: float) -> bool:
+    if actual == expected:
         return True
-    if any(isinstance(number, float) and not math.isfinite(number) for number in (given, expected)):
-        return bool(given != given and expected != expected)  # both NaN
-    return bool(atol and abs(given - expected) <= atol + RTOL * abs(expected))
+    if any(
+        isinstance(number, float) and not math.isfinite(number) for number in (actual, expected)
+    ):
+        return bool(actual != actual and expected != expected)  # both NaN
+    return bool(atol and abs(actual - expected) <= atol + RTOL * abs(expected))
 
 
 def _is_number(value: Any) -> bool:
@@ -183,11 +185,11 @@ def _are_floats(value: Any) -> bool:
     )
 
 
-def has_same_elements(given: Any, expected: Any) -> bool:
+def has_same_elements(actual: Any, expected: Any) -> bool:
     """Equal in any order and container."""
-    if not isinstance(given, (list, tuple, set)) or not isinstance(expected, (list, tuple, set)):
+    if not isinstance(actual, (list, tuple, set)) or not isinstance(expected, (list, tuple, set)):
         return False
     try:
-        return set(given) == set(expected)
+        return set(actual) == set(expected)
     except TypeError:  # unhashable items
-        return all(item in expected for item in given) and all(item in given for item in expected)
+        return all(item in expected for item in actual) and all(item in actual for item in expected)

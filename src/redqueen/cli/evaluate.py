@@ -126,7 +126,7 @@ def evaluate(
     tasks = [load_task(name, data, limit) for name in names if name != PROPOSALS]
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}")
-    # torch is imported once all names are known to be right
+    # imports torch: only once all names are known to be valid
     from redqueen.evaluate.targets import is_adapter, open_target
 
     if PROPOSALS in names and (find_run(target) is not None or is_adapter(target)):

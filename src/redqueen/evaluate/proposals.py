@@ -70,7 +70,7 @@ def propose_problems(
             TextRequest(0, prompt, MAX_TOKENS, seed_for(seed, "evaluate", number))
             for number, (prompt, _) in enumerate(prompts)
         ]
-        replies = sampler.sample(requests, 1.0, lambda some: on_progress(len(some)))
+        replies = sampler.sample(requests, 1.0, lambda finished: on_progress(len(finished)))
         proposals = [
             Proposal(name, reply.text, shown)
             for reply, (_, shown) in zip(replies, prompts, strict=True)

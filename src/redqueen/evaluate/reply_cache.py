@@ -22,11 +22,11 @@ class ReplyCache:
         """The replies that were sampled with this config."""
         if self.path is None or not self.path.is_file():
             return {}
-        wanted, replies = asdict(config), {}
+        fields, replies = asdict(config), {}
         for line in self.path.read_text(encoding="utf-8").split("\n"):
             try:
                 row = json.loads(line)
-                if row["config"] == wanted:
+                if row["config"] == fields:
                     reply = GradedReply(**row["reply"])
                     replies[reply.item, reply.model, reply.sample] = reply
             except (ValueError, KeyError, TypeError):

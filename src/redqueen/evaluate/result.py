@@ -146,26 +146,24 @@ class EvalResult:
         return summarize_model(self.by_model[name], self.config.samples)
 
     def _population_json(self) -> dict[str, Any]:
+        members = {model.name: self._model_json(model.name) for model in self.under_test}
+        row: dict[str, Any] = {"n": self.n, **self.config.to_json(), "members": members}
+        if BASE not in self.by_model:
+            return row
         base = self.item_scores(BASE)
-        return {
-            "n": self.n,
-            **self.config.to_json(),
-            "base": self._model_json(BASE),
-            "members": {
-                model.name: self._model_json(model.name)
-                | {"against_base": paired_difference(self.item_scores(model.name), base).to_json()}
-                for model in self.under_test
-            },
-            "populations": [
-                {"world": world, "arm": members[0].arm, "members": [one.name for one in members]}
-                | summarize_population(
-                    [self.by_model[one.name] for one in members],
-                    self.by_model[BASE],
-                    self.config.samples,
-                )
-                for world, members in self.populations.items()
-            ],
-        }
+        for name, scores in members.items():
+            difference = paired_difference(self.item_scores(name), base)
+            scores["against_base"] = difference.to_json()
+        populations = [
+            {"world": world, "arm": models[0].arm, "members": [model.name for model in models]}
+            | summarize_population(
+                [self.by_model[model.name] for model in models],
+                self.by_model[BASE],
+                self.config.samples,
+            )
+            for world, models in self.populations.items()
+        ]
+        return row | {"base": self._model_json(BASE), "populations": populations}
 
     def _tiers_json(self) -> dict[str, dict[str, Any]]:
         """By kind and tier."""

@@ -175,9 +175,9 @@ def _sample_and_grade(
         ]
         for batch in target.batches
     ]
-    wanted = [question for batch in questions for question in batch]
-    done = sum(question.key in graded for question in wanted)
-    on_progress(done, len(wanted))
+    all_questions = [question for batch in questions for question in batch]
+    done = sum(question.key in graded for question in all_questions)
+    on_progress(done, len(all_questions))
 
     def grade(completions: list[TextCompletion]) -> None:
         nonlocal done
@@ -186,7 +186,7 @@ def _sample_and_grade(
             cache.append(config, replies)
             graded.update({(reply.item, reply.model, reply.sample): reply for reply in replies})
             done += len(replies)
-            on_progress(done, len(wanted))
+            on_progress(done, len(all_questions))
 
     def receive(completions: Sequence[TextCompletion]) -> None:
         grading.raise_failure()
@@ -194,16 +194,16 @@ def _sample_and_grade(
 
     with background_executor(on_gpu=target.base.on_gpu) as background:
         grading = Check(background, grade)
-        for batch, asked in zip(target.batches, questions, strict=True):
+        for batch, of_batch in zip(target.batches, questions, strict=True):
             requests = [
                 _request(task.suite, question, config, style)
-                for question in asked
+                for question in of_batch
                 if question.key not in graded
             ]
             if requests:
                 batch.sampler.sample(requests, config.temperature, receive)
         grading.finish()
-    return [graded[question.key] for question in wanted]
+    return [graded[question.key] for question in all_questions]
 
 
 def _request(
@@ -223,7 +223,7 @@ def _grade(
 ) -> list[GradedReply]:
     questions: list[_Question] = [completion.request.item for completion in completions]
     items = [question.item for question in questions]
-    verdicts = suite.grade(items, [one.text for one in completions], style, graders)
+    verdicts = suite.grade(items, [completion.text for completion in completions], style, graders)
     return [
         GradedReply(
             question.item.id,

@@ -111,7 +111,8 @@ def target_of_run(
     ]
     groups = [models]
     if not run.mixes_worlds:
-        groups = [[one for one in models if one.world == place.number] for place in run.worlds]
+        worlds = [place.number for place in run.worlds]
+        groups = [[model for model in models if model.world == number] for number in worlds]
     batches = [Batch(sampler, tuple(group)) for group in groups]
     if with_base:
         batches.append(Batch(_text_sampler(run.engine, run.engine.bare()), (Model(BASE),)))

@@ -49,24 +49,24 @@ def send(message: dict[str, bool]) -> None:
     sys.stdout.flush()
 
 
-def is_same(gold: str, given: str, decimals: bool, tolerance: float) -> bool:
+def is_same(gold: str, answer: str, decimals: bool, tolerance: float) -> bool:
     """`decimals`: a decimal fraction need only agree in the digits that gold has. `tolerance`: how
     far a number may be off, where the benchmark says so."""
-    gold, given = tidy(gold), tidy(given)
-    if not given:
+    gold, answer = tidy(gold), tidy(answer)
+    if not answer:
         return False
-    if remove_spaces(gold) == remove_spaces(given):
+    if remove_spaces(gold) == remove_spaces(answer):
         return True
-    numbers = parse_number(gold), parse_number(given)
+    numbers = parse_number(gold), parse_number(answer)
     if numbers[0] is not None and numbers[1] is not None:
         return is_near(gold, numbers[0], numbers[1], decimals, tolerance)
-    if is_words(gold) or is_words(given):
-        return to_words(gold) == to_words(given)
-    return is_same_formula(gold, given, numbers[0], decimals, tolerance)
+    if is_words(gold) or is_words(answer):
+        return to_words(gold) == to_words(answer)
+    return is_same_formula(gold, answer, numbers[0], decimals, tolerance)
 
 
 def is_same_formula(
-    gold: str, given: str, gold_number: Decimal | None, decimals: bool, tolerance: float
+    gold: str, answer: str, gold_number: Decimal | None, decimals: bool, tolerance: float
 ) -> bool:
     parsed = [
         parse(
@@ -75,7 +75,7 @@ def is_same_formula(
             parsing_timeout=TIMEOUT_S,
             fallback_mode="no_fallback",
         )
-        for text in (gold, given)
+        for text in (gold, answer)
     ]
     if not all(parsed):
         return False
@@ -92,16 +92,16 @@ def is_same_formula(
 
 
 def is_near(
-    gold_text: str, gold: Decimal, given: Decimal, decimals: bool, tolerance: float
+    gold_text: str, gold: Decimal, answer: Decimal, decimals: bool, tolerance: float
 ) -> bool:
-    if gold == given:
+    if gold == answer:
         return True
     allowed = Decimal(tolerance)
     if decimals and ("." in gold_text or "e" in gold_text.lower()):
         # half a unit of gold's last digit, at most 5 %
         last_digit = Decimal(10) ** int(gold.as_tuple().exponent)
         allowed = max(allowed, min(last_digit / 2, abs(gold) / 20))
-    return abs(gold - given) <= allowed
+    return abs(gold - answer) <= allowed
 
 
 if __name__ == "__main__":
