@@ -30,6 +30,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             pytest.skip("needs a GPU")
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with an argument `device` runs on the CPU, and on the GPU where there is one."""
+    if "device" in metafunc.fixturenames:
+        import torch
+
+        metafunc.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+
+
 @pytest.fixture(scope="session")
 def pool() -> Iterator[SandboxPool]:
     with SandboxPool(SandboxConfig(workers=2)) as pool:

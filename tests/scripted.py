@@ -24,10 +24,8 @@ from redqueen.engine.protocol import (
     Adapter,
     BaseInfo,
     Completion,
-    LegacyTrainStats,
     LoraPair,
     Loss,
-    MemberStats,
     OnFinish,
     OptimizerSettings,
     Sampler,
@@ -37,7 +35,6 @@ from redqueen.engine.protocol import (
     StepStats,
     Tokenizer,
     TrainSample,
-    TrainSettings,
     TrainStats,
 )
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
@@ -53,7 +50,6 @@ from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 Script = Callable[[str, Random], str]
 """From a prompt and a random stream: a text."""
-Said = Callable[[str], None]
 
 SMALL = (
     "tasks.kinds=['code_o']",
@@ -137,11 +133,6 @@ class CountingEngine:
     ) -> list[Completion]:
         raise AssertionError("scripted members do not come here")
 
-    def generate(
-        self, rows: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
-    ) -> list[Completion]:
-        raise AssertionError("scripted members do not come here")
-
     def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
         """The gradient of a sample is its advantage times the sum of its tokens."""
         by_slot: dict[int, list[TrainSample]] = {}
@@ -166,38 +157,6 @@ class CountingEngine:
                 self.weights[slot] += settings.learning_rate * grad
         self.grads = [[] for _ in self.weights]
         return StepStats(dict.fromkeys(slots, 1.0), frozenset())
-
-    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
-        useful = [row for row in rows if row.advantage]
-        for row in useful:
-            assert isinstance(row.advantage, float)
-            self.weights[row.slot] += (
-                settings.learning_rates[row.slot] * row.advantage * sum(row.completion)
-            )
-        counts = {
-            slot: [row for row in useful if row.slot == slot]
-            for slot in {row.slot for row in useful}
-        }
-        members = {
-            slot: MemberStats(
-                len(mine),
-                sum(len(row.completion) for row in mine),
-                0.0,
-                1.0,
-                0.5,
-                0.0,
-                0.0,
-                0.0,
-                0.0,
-            )
-            for slot, mine in counts.items()
-        }
-        return LegacyTrainStats(
-            members, frozenset(), len(rows) - len(useful), 0, 0.0, 0.0, 0.0, 0.0
-        )
-
-    def newborn(self, slot: int, seed: int) -> None:
-        self.new(slot, seed)
 
     @property
     def slots(self) -> int:
@@ -238,14 +197,15 @@ class CountingEngine:
         mine = self.weights[first : first + count]
         return [[abs(one - other) for other in mine] for one in mine]
 
-    def save(self, path: Path) -> None:
-        path.write_text(json.dumps(self.weights))
+    def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
+        weights = {name: self.weights[slot] for slot, name in names.items()}
+        (folder / "weights.json").write_text(json.dumps(weights))
+        return [Path("weights.json")]
 
-    def load(self, path: Path) -> None:
-        self.weights = json.loads(path.read_text())
-
-    def save_weights(self, path: Path) -> None:
-        self.save(path)
+    def load(self, folder: Path, names: Mapping[int, str]) -> None:
+        weights = json.loads((folder / "weights.json").read_text())
+        for slot, name in names.items():
+            self.weights[slot] = weights[name]
 
 
 class TrustingSandbox:
@@ -283,10 +243,6 @@ class TrustingSandbox:
         )
 
 
-def _nobody(text: str) -> None:
-    pass
-
-
 @contextmanager
 def scripted_run(
     folder: Path,
@@ -294,7 +250,6 @@ def scripted_run(
     teachers: Sequence[Script],
     students: Sequence[Script],
     settings: Sequence[str] = (),
-    said: Said = _nobody,
 ) -> Iterator[Run]:
     """A run in the folder, new or to be resumed, whose members follow the scripts."""
     sizes = [f"population.teachers={len(teachers)}", f"population.students={len(students)}"]
@@ -311,7 +266,7 @@ def scripted_run(
     about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}
     rows = [{"world": 0, "arm": "run", "seed": config.seed, "config": config.model_dump_json()}]
     with Ledger.create(folder, about, rows) if new else Ledger.open(folder) as ledger:
-        checkpoints = Checkpoints(folder, config.ledger.keep, said)
+        checkpoints = Checkpoints(folder, config.ledger.keep)
         worlds = build_worlds([("run", config)], ports)
         with Run(Parts(config, worlds, ports, ledger, checkpoints, False), ExitStack()) as run:
             run.begin() if new else run.restore()

@@ -47,7 +47,7 @@ def rows(step: int) -> dict[str, list[dict[str, Any]]]:
     proposals = [
         {
             "world": 0, "proposal": number, "pairing": 0, "teacher": "T0", "version": step, "kind": "code_o", "prompt": 0, "shown": ["a", "b"],
-            "text": f"problem {number} of step {step} " * 40, "tokens": 80, "logprob": -0.1 * step, "ended": "stop", "detail": "", "reward": 0.5, "advantage": 0.0,
+            "text": f"problem {number} of step {step} " * 40, "tokens": 80, "logprob": -0.1 * step, "finish_reason": "stop", "detail": "", "reward": 0.5, "advantage": 0.0,
         }
         for number in range(PROPOSALS)
     ]  # fmt: skip
@@ -58,13 +58,13 @@ def rows(step: int) -> dict[str, list[dict[str, Any]]]:
     }
 
 
-def files(step: int, hook: Hook) -> dict[str, Callable[[Path], object]]:
-    """Three files of one step: tensors, a folder with bytes that are written in two halves, and
-    tensors again."""
+def writer(step: int, hook: Hook) -> Callable[[Path], list[Path]]:
+    """Writes three files of one step: tensors, bytes in a folder, in two halves, and tensors
+    again."""
 
     def halves(path: Path) -> None:
-        path.mkdir()
-        with (path / "numbers.bin").open("wb") as file:
+        path.parent.mkdir(parents=True)
+        with path.open("wb") as file:
             file.write(step.to_bytes(4, "little") * (NUMBERS // 2))
             file.flush()
             hook()
@@ -74,7 +74,16 @@ def files(step: int, hook: Hook) -> dict[str, Callable[[Path], object]]:
         save_file({"numbers": np.full(NUMBERS, step, dtype=np.int32)}, path)
         hook()
 
-    return {"model.safetensors": tensors, "adapters/T0": halves, "optimizer.safetensors": tensors}
+    def write(folder: Path) -> list[Path]:
+        tensors(folder / "model.safetensors")
+        halves(folder / "adapters/T0/numbers.bin")
+        tensors(folder / "optimizer.safetensors")
+        return [
+            Path(name)
+            for name in ("model.safetensors", "adapters/T0/numbers.bin", "optimizer.safetensors")
+        ]
+
+    return write
 
 
 def steps_in(checkpoint: Checkpoint) -> set[int]:
@@ -112,7 +121,7 @@ def work(
             for step in range(start + 1, until + 1):
                 ledger.write(step, rows(step))
                 say(f"L{step}")
-                checkpoints.save(step, files(step, hook), {"step": step})
+                checkpoints.save(step, writer(step, hook), {"step": step})
                 say(f"C{step}")
 
 

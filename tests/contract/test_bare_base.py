@@ -1,5 +1,5 @@
-"""SamplingParams from a bare base: a row's greedy completion is its own; stop tokens, stop texts and
-limits end it."""
+"""Sampling from a bare base: a greedy completion does not depend on the rest of the batch; stop
+tokens, stop texts and limits end it."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,6 @@ from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.base import Base
 from redqueen.pawn.heldout import load_suite
-from redqueen.stages.solve import answer_prompt
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_prompt_format
 
@@ -18,10 +17,9 @@ from redqueen.tasks.prompts import load_prompt_format
 def prompts(pawn: Base) -> list[tuple[int, ...]]:
     """Questions of all kinds and tiers."""
     problems = [item.problem for item in load_suite("heldout-quick")[::25]]
+    prompt_format = load_prompt_format("compact")
     return [
-        tuple(
-            pawn.encode(answer_prompt(problem, KINDS[problem.kind], load_prompt_format("compact")))
-        )
+        pawn.encode(prompt_format.render(KINDS[problem.kind].ask_answer(problem)))
         for problem in problems
     ]
 
@@ -34,11 +32,11 @@ def test_a_greedy_completion_is_the_same_alone_and_among_others(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:
     rows = [SampleRequest(prompt, max_tokens=40) for prompt in prompts]
-    among_others = TorchEngine(pawn).generate(rows, greedy(pawn))
-    assert [TorchEngine(pawn).generate([row], greedy(pawn))[0].tokens for row in rows] == [
+    among_others = TorchEngine(pawn).sample(rows, greedy(pawn))
+    assert [TorchEngine(pawn).sample([row], greedy(pawn))[0].tokens for row in rows] == [
         completion.tokens for completion in among_others
     ]
-    backwards = TorchEngine(pawn).generate(rows[::-1], greedy(pawn))
+    backwards = TorchEngine(pawn).sample(rows[::-1], greedy(pawn))
     assert [completion.tokens for completion in backwards[::-1]] == [
         completion.tokens for completion in among_others
     ]
@@ -51,7 +49,7 @@ def test_a_row_ends_with_its_stop_token_or_at_its_own_limit(
         SampleRequest(prompt, max_tokens=4 + 12 * number) for number, prompt in enumerate(prompts)
     ]
     stops = pawn.stops(())[0]
-    found = TorchEngine(pawn).generate(rows, greedy(pawn))
+    found = TorchEngine(pawn).sample(rows, greedy(pawn))
     for row, completion in zip(rows, found, strict=True):
         assert not stops & set(completion.tokens[:-1])
         if completion.finish_reason == "stop":
@@ -68,7 +66,7 @@ def test_without_stops_every_row_writes_to_its_limit(
     rows = [SampleRequest(prompt, max_tokens=1 + number) for number, prompt in enumerate(prompts)]
     assert [
         len(completion.tokens)
-        for completion in TorchEngine(pawn).generate(rows, SamplingParams(temperature=0))
+        for completion in TorchEngine(pawn).sample(rows, SamplingParams(temperature=0))
     ] == [row.max_tokens for row in rows]
 
 
@@ -80,9 +78,9 @@ def test_a_row_ends_where_it_has_written_a_stop_text(
     assert pawn.stops([text])[1] == (text,)
     plain = [
         pawn.decode(list(completion.tokens))
-        for completion in TorchEngine(pawn).generate(rows, greedy(pawn))
+        for completion in TorchEngine(pawn).sample(rows, greedy(pawn))
     ]
-    stopped = TorchEngine(pawn).generate(rows, greedy(pawn, text))
+    stopped = TorchEngine(pawn).sample(rows, greedy(pawn, text))
     assert any(text in whole for whole in plain)
     for whole, completion in zip(plain, stopped, strict=True):
         before, found, _ = whole.partition(text)
@@ -100,11 +98,11 @@ def test_every_row_is_told_once_when_it_ends(pawn: Base, prompts: list[tuple[int
             assert number not in told
             told[number] = completion
 
-    found = TorchEngine(pawn).generate(
+    found = TorchEngine(pawn).sample(
         [SampleRequest(prompt, max_tokens=20) for prompt in prompts], greedy(pawn), ended
     )
     assert told == dict(enumerate(found))
 
 
 def test_no_rows_give_no_completions(pawn: Base) -> None:
-    assert TorchEngine(pawn).generate([], SamplingParams()) == []
+    assert TorchEngine(pawn).sample([], SamplingParams()) == []

@@ -73,7 +73,7 @@ def assert_continues(base: Base) -> None:
     """Greedy, in a batch of a longer and a shorter prompt, as the model does when it reads the
     whole text at once."""
     prompts = [tuple(base.encode(PROMPT)), tuple(base.encode(PROMPT))[-7:]]
-    found = TorchEngine(base).generate(
+    found = TorchEngine(base).sample(
         [SampleRequest(prompt, max_tokens=12) for prompt in prompts], SamplingParams(temperature=0)
     )
     for prompt, completion in zip(prompts, found, strict=True):

@@ -15,7 +15,7 @@ import pytest
 
 from redqueen.errors import StorageError
 from redqueen.ledger.checkpoint import Checkpoints
-from redqueen.ledger.manifest import MANIFEST, STATE, Broken, read_state
+from redqueen.ledger.manifest import MANIFEST, STATE, InvalidCheckpoint, read_state
 from tests.contract import kills
 from tests.contract.kills import steps_in
 
@@ -44,7 +44,15 @@ def script(*arguments: object) -> dict[str, int]:
 
 
 def save(checkpoints: Checkpoints, step: int) -> Path:
-    return checkpoints.save(step, kills.files(step, lambda: None), {"step": step, "share": 1 / 3})
+    return checkpoints.save(step, kills.writer(step, lambda: None), {"step": step, "share": 1 / 3})
+
+
+def writes(name: str) -> Callable[[Path], list[Path]]:
+    def write(folder: Path) -> list[Path]:
+        (folder / name).write_bytes(b"x")
+        return [Path(name)]
+
+    return write
 
 
 def steps(checkpoints: Checkpoints) -> list[int]:
@@ -57,8 +65,8 @@ def test_a_kill_before_or_after_any_write_sync_rename_or_delete_loses_nothing_th
 ) -> None:
     """At every fourth such point; `python tests/contract/kills.py points FOLDER 1` takes them all."""
     kills = script("points", place, 4)
-    assert kills["new"] > 20
-    assert kills["going"] > 20
+    assert kills["new"] > 15
+    assert kills["going"] > 15
 
 
 @pytest.mark.slow
@@ -104,12 +112,17 @@ def test_a_file_that_cannot_be_written_fails_the_save_and_nothing_else(
     from redqueen.ledger.checkpoint import Checkpoints
 
     checkpoints = Checkpoints(Path(sys.argv[1]))
-    checkpoints.save(1, {{"small": lambda path: path.write_bytes(b"1")}}, {{}})
+    def small(folder):
+        (folder / "small").write_bytes(b"1")
+        return [Path("small")]
+    checkpoints.save(1, small, {{}})
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
-    def big(path):
+    def big(folder):
+        path = folder / "big"
         {write}
+        return [Path("big")]
     try:
-        checkpoints.save(2, {{"small": lambda path: path.write_bytes(b"2"), "big": big}}, {{}})
+        checkpoints.save(2, lambda folder: [*small(folder), *big(folder)], {{}})
     except StorageError as error:
         print(error)
     print(checkpoints.newest().step, sorted(path.name for path in checkpoints.folder.iterdir()))
@@ -147,19 +160,21 @@ def emptied(path: Path) -> None:
 )
 @pytest.mark.parametrize("name", NAMES)
 def test_a_damaged_file_is_named_and_the_checkpoint_before_is_used(
-    name: str, damage: Callable[[Path], None], tmp_path: Path
+    name: str,
+    damage: Callable[[Path], None],
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    said: list[str] = []
-    checkpoints = Checkpoints(tmp_path, say=said.append)
+    checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1)
     damage(save(checkpoints, 2) / name)
-    found = Checkpoints(tmp_path, say=said.append).newest()
+    found = Checkpoints(tmp_path).newest()
     assert found is not None
     assert found.step == 1
     assert steps_in(found) == {1}
-    assert len(said) == 1
-    assert "000002" in said[0]
-    assert name in said[0]
+    (logged,) = caplog.messages
+    assert "000002" in logged
+    assert name in logged
 
 
 @pytest.mark.slow
@@ -170,17 +185,18 @@ def test_a_flipped_bit_anywhere_in_the_manifest_shows(tmp_path: Path) -> None:
         (folder / MANIFEST).write_bytes(
             content[:place] + bytes([content[place] ^ 1 << place % 8]) + content[place + 1 :]
         )
-        with pytest.raises(Broken):
+        with pytest.raises(InvalidCheckpoint):
             read_state(folder, 1)
     (folder / MANIFEST).write_bytes(content)
     assert read_state(folder, 1) == {"step": 1, "share": 1 / 3}
 
 
-def test_a_checkpoint_under_the_name_of_another_step_is_refused(tmp_path: Path) -> None:
+def test_a_checkpoint_under_the_name_of_another_step_is_refused(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     save(Checkpoints(tmp_path), 1).rename(tmp_path / "checkpoints/000007")
-    said: list[str] = []
-    assert Checkpoints(tmp_path, say=said.append).newest() is None
-    assert "belongs to step 1" in said[0]
+    assert Checkpoints(tmp_path).newest() is None
+    assert "belongs to step 1" in caplog.text
 
 
 def test_a_checkpoint_of_another_format_says_so(tmp_path: Path) -> None:
@@ -188,7 +204,7 @@ def test_a_checkpoint_of_another_format_says_so(tmp_path: Path) -> None:
     (folder / MANIFEST).write_text(
         (folder / MANIFEST).read_text().replace('"format": 1', '"format": 2')
     )
-    with pytest.raises(Broken, match="has format 2, this redqueen reads format 1"):
+    with pytest.raises(InvalidCheckpoint, match="has format 2, this redqueen reads format 1"):
         read_state(folder, 1)
 
 
@@ -260,7 +276,7 @@ def test_broken_checkpoints_and_those_of_steps_taken_back_never_push_out_whole_o
     for step in range(1, 6):
         save(checkpoints, step)
     truncated(tmp_path / "checkpoints/000003/model.safetensors")
-    again = Checkpoints(tmp_path, keep=2, say=lambda text: None)
+    again = Checkpoints(tmp_path, keep=2)
     found = again.newest(at_most=3)
     assert found is not None
     assert found.step == 2
@@ -277,7 +293,7 @@ def test_the_same_checkpoint_saved_again_is_left_alone_and_another_one_takes_its
     checkpoints = Checkpoints(tmp_path)
     first = save(checkpoints, 1).stat().st_ino
     assert save(checkpoints, 1).stat().st_ino == first
-    checkpoints.save(1, {"other": lambda path: path.write_bytes(b"x")}, {"other": True})
+    checkpoints.save(1, writes("other"), {"other": True})
     found = checkpoints.newest()
     assert found is not None
     assert found.state == {"other": True}
@@ -296,7 +312,7 @@ def test_a_disk_that_returns_something_else_is_noticed_before_the_old_one_goes(
 
     monkeypatch.setattr("redqueen.ledger.checkpoint.sync", lying)
     with pytest.raises(
-        StorageError, match=r"model.safetensors is damaged.*the disk or the memory fails"
+        StorageError, match=r"model.safetensors is damaged.*the disk or the memory is failing"
     ):
         save(checkpoints, 2)
     assert steps(checkpoints) == [1]
@@ -307,17 +323,17 @@ def test_a_mistake_in_what_writes_a_file_is_raised_as_it_is_and_leaves_nothing(
 ) -> None:
     checkpoints = Checkpoints(tmp_path)
 
-    def wrong(path: Path) -> None:
-        path.write_bytes(b"half")
+    def wrong(folder: Path) -> list[Path]:
+        (folder / "model").write_bytes(b"half")
         raise KeyError("slot")
 
     with pytest.raises(KeyError, match="slot"):
-        checkpoints.save(1, {"model": wrong}, {})
-    with pytest.raises(ValueError, match="'model' wrote no such file"):
-        checkpoints.save(1, {"model": lambda path: None}, {})
-    for name in ("../outside", "/outside", MANIFEST, STATE, ""):
+        checkpoints.save(1, wrong, {})
+    with pytest.raises(ValueError, match="'model' was to be written"):
+        checkpoints.save(1, lambda folder: [Path("model")], {})
+    for name in ("../outside", "/outside", MANIFEST, STATE):
         with pytest.raises(ValueError, match="is no name for a file of a checkpoint"):
-            checkpoints.save(1, {name: lambda path: path.write_bytes(b"x")}, {})
+            checkpoints.save(1, lambda folder, name=name: [Path(name)], {})  # type: ignore[misc]
     assert list(checkpoints.folder.iterdir()) == []
 
 

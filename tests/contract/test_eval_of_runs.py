@@ -21,9 +21,10 @@ from redqueen.errors import ConfigError
 from redqueen.evaluate.run_members import select_members
 from redqueen.evaluate.targets import open_target
 from redqueen.ledger.lock import RunLock
-from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
+from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
 from redqueen.ledger.store import digest, reader
 from redqueen.models.base import PAWN, load_base
+from redqueen.models.peft_io import load_adapter
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import TINY, tiny
 
@@ -178,10 +179,8 @@ def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> Non
     assert [model.name for model in target.models][-1] == "base"
     engine = target.batches[0].sampler.sampler  # type: ignore[attr-defined]
     checkpoint = newest_checkpoint(folder)
-    with closing(reader(folder)) as connection:
-        about = dict(connection.execute("SELECT name, value FROM run").fetchall())
-    member = choose(saved_members(checkpoint, 0), target.models[1].name)
-    _, (expected,) = load_adapters(about, checkpoint, [member])
+    member = choose_member(saved_members(checkpoint, 0), target.models[1].name)
+    expected = load_adapter(member.adapter)
     loaded, base = engine.read(1).projections, engine.read(2).projections
     assert all(
         torch.equal(one, other)
@@ -304,7 +303,7 @@ def test_members_are_not_put_on_another_base_than_theirs(
         out = str(tmp_path / "out")
         for words in (
             ["resume", "--steps", "3"],
-            ["export", "--member", "S0", "--out", out],
+            ["export", "--member", "S0", "--merged", "--out", out],
             ["retention"],
         ):
             result = CliRunner().invoke(app, [words[0], str(folder), *words[1:]])

@@ -1,6 +1,8 @@
 """The sampler: texts by their asks, each given once as soon as it is there, and a prompt that is too
 long costs one text, not the run."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
@@ -24,12 +26,13 @@ def written(
     engine, received = TorchEngine(pawn), dict[int, TextCompletion]()
     sampler = EngineTextSampler(engine, engine.tokenizer, engine.base.context)
 
-    def receive(some: object) -> None:
-        for number, one in some:  # type: ignore[attr-defined]
-            assert number not in received
-            received[number] = one
+    def receive(finished: Sequence[TextCompletion]) -> None:
+        for one in finished:
+            assert one.request.item not in received
+            received[one.request.item] = one
 
-    found = sampler.sample(asks, 1.0, receive)
+    numbered = [replace(one, item=number) for number, one in enumerate(asks)]
+    found = sampler.sample(numbered, 1.0, receive)
     return found, received
 
 

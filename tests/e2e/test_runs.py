@@ -123,7 +123,7 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(straight, folder)
-    broken = folder / "checkpoints/000003/engine.safetensors"
+    broken = folder / "checkpoints/000003/optimizer.safetensors"
     content = bytearray(broken.read_bytes())
     content[len(content) // 2] ^= 1
     broken.write_bytes(content)
@@ -133,7 +133,7 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(
         )
     command = begin("resume", folder).wait()
     assert "since this run began: torch 0." in command.err
-    assert f"checkpoint {broken.parent} cannot be used: engine.safetensors" in command.err
+    assert f"checkpoint {broken.parent} cannot be used: optimizer.safetensors" in command.err
     assert "going on after step 2 of 3" in command.err
     assert digest(folder) == digest(straight)
 

@@ -13,16 +13,15 @@ from typer.testing import CliRunner
 
 from redqueen.cli.app import app
 from redqueen.config.toml import load_config, to_toml
-from redqueen.core.run import ENGINE_FILE
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.ledger.checkpoint import Checkpoints
-from redqueen.ledger.members import soup
 from redqueen.ledger.store import Ledger, reader
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
 from redqueen.report.export.problems import difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
+from redqueen.stages.evolve.merge import merge_adapters
 from redqueen.tasks.sources import read_payloads
 from tests.report.synthetic import Synthetic
 
@@ -78,7 +77,10 @@ def run(tmp_path_factory: pytest.TempPathFactory, engine: TorchEngine) -> Path:
             [("T0", "teacher"), ("T1", "teacher"), ("S0", "student"), ("S1", "student")]
         )
     ]
-    Checkpoints(folder).save(6, {ENGINE_FILE: engine.save}, {"worlds": [{"members": members}]})
+    names = {slot: f"0/{member['id']}" for slot, member in enumerate(members)}
+    Checkpoints(folder).save(
+        6, lambda place: engine.save(place, names), {"worlds": [{"members": members}]}
+    )
     return folder
 
 
@@ -141,7 +143,7 @@ def test_the_soup_is_the_nearest_adapter_to_the_mean(
 
 
 def test_the_soup_of_one_member_is_that_member(engine: TorchEngine) -> None:
-    (mixed, single) = soup([engine.read(1)] * 3), engine.read(1)
+    (mixed, single) = merge_adapters([engine.read(1)] * 3), engine.read(1)
     for name, (a, b) in mixed.projections.items():
         alone = single.projections[name]
         assert torch.allclose(a @ b, alone.a @ alone.b, atol=1e-6)

@@ -217,7 +217,7 @@ def _assemble(
     stack: ExitStack, config: Config, worlds: list[World], ports: Ports, ledger: Ledger
 ) -> Parts:
     stack.enter_context(ledger)
-    checkpoints = Checkpoints(ledger.folder, config.ledger.keep, log.warning)
+    checkpoints = Checkpoints(ledger.folder, config.ledger.keep)
     return Parts(config, worlds, ports, ledger, checkpoints, ports.engine.base.on_gpu)
 
 

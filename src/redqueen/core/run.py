@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Arm, Parts, build_run, rebuild_run
@@ -32,6 +32,7 @@ from redqueen.engine.protocol import Engine
 from redqueen.errors import ConfigError, RedQueenError, StorageError
 from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import RunLock
+from redqueen.ledger.members import adapter_name
 from redqueen.ledger.opening import check_resumable
 from redqueen.ledger.rows import birth_row, rating_row, step_rows
 from redqueen.ledger.snapshots import write_snapshot
@@ -39,7 +40,6 @@ from redqueen.ledger.store import FILE, refuse_what_is_there
 from redqueen.records import Attempt, Birth, Problem
 
 log = logging.getLogger(__name__)
-ENGINE_FILE = "engine.safetensors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,35 +226,34 @@ class Run:
             return
         for world, snapshot in zip(self.worlds, checkpoint.state["worlds"], strict=True):
             world.restore(snapshot)
-        self.engine.load(checkpoint.folder / ENGINE_FILE)
+        self.engine.load(checkpoint.folder, self._adapter_names())
         self.ledger.truncate(checkpoint.step)
         self.step = self._saved = checkpoint.step
 
     def save(self) -> None:
         """Take a checkpoint."""
         state = {"worlds": [world.snapshot() for world in self.worlds]}
-        self.checkpoints.save(self.step, {ENGINE_FILE: self.engine.save}, state)
+        names = self._adapter_names()
+        self.checkpoints.save(self.step, lambda folder: self.engine.save(folder, names), state)
         self._saved = self.step
 
     def _snapshot(self) -> None:
         """Everybody's weights, and who they are. A resume that plays the step again writes the
         same."""
-        members: list[dict[str, Any]] = [
-            {
-                "world": world.number,
-                "member": member.id,
-                "role": member.role,
-                "slot": world.slot(member),
-            }
+        members = (
+            (world.number, member, self.engine.read(world.slot(member)))
             for world in self.worlds
             for member in world.members
-        ]
-        write_snapshot(self.folder, self.step, self.engine.save_weights, members)
+        )
+        base = self.engine.base
+        write_snapshot(
+            self.folder, self.step, members, base=base.name, fingerprint=base.fingerprint
+        )
 
     def _adapter_names(self) -> dict[int, str]:
         """The folder of each adapter slot in a checkpoint, such as 0/S2.30."""
         return {
-            world.slot(member): f"{world.number}/{member.id}"
+            world.slot(member): adapter_name(world.number, member.id)
             for world in self.worlds
             for member in (*world.members, *(past.member for past in world.hall_of_fame))
         }

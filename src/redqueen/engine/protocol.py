@@ -219,11 +219,14 @@ class AdapterStore(Protocol):
         `first` on: [count][count]."""
         ...
 
-    def save(self, path: Path) -> None: ...
+    def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
+        """Write the named slots: a PEFT folder `adapters/NAME` for each, and the optimizer's state
+        as `optimizer.safetensors`. Returns all files, relative to the folder."""
+        ...
 
-    def load(self, path: Path) -> None: ...
-
-    def save_weights(self, path: Path) -> None: ...
+    def load(self, folder: Path, names: Mapping[int, str]) -> None:
+        """Restore the named slots from what `save` wrote, weights and optimizer, to the bit."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,17 +277,6 @@ class Engine(Sampler, Learner, AdapterStore, Protocol):
 
     def close(self) -> None: ...
 
-    # The rest is removed once core uses the port.
-    def newborn(self, slot: int, seed: int) -> None: ...
-
-    def generate(
-        self, rows: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
-    ) -> list[Completion]: ...
-
-    def train(
-        self, rows: Sequence[TrainSample], settings: "TrainSettings"
-    ) -> "LegacyTrainStats": ...
-
 
 @dataclass(frozen=True, slots=True)
 class EngineSpec:
@@ -315,45 +307,3 @@ ENGINES: Registry[EngineType] = Registry(
 def create_engine(name: str, spec: EngineSpec) -> Engine:
     """An engine by its name in the table, or by import path."""
     return ENGINES[name].create(spec)
-
-
-# removed once core uses the port
-
-
-@dataclass(frozen=True, slots=True)
-class TrainSettings:
-    learning_rates: Mapping[int, float] = field(default_factory=dict)
-    learning_rate: float = 1e-4
-    weight_decay: float = 0.0
-    beta1: float = 0.9
-    beta2: float = 0.99
-    grad_clip: float = 1.0
-    clip_low: float | None = None
-    clip_high: float | None = None
-    kl: float = 0.0
-    optimizer_steps: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class MemberStats:
-    rows: int
-    tokens: int
-    loss: float
-    grad_norm: float
-    entropy: float
-    logprob_gap: float
-    logprob_gap_max: float
-    kl: float
-    clipped_frac: float
-
-
-@dataclass(frozen=True, slots=True)
-class LegacyTrainStats:
-    members: dict[int, MemberStats]
-    broken: frozenset[int]
-    skipped_rows: int
-    tokens: int
-    padding_frac: float
-    shared_frac: float
-    seconds: float
-    peak_gb: float

@@ -21,6 +21,7 @@ from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import reader
+from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve import grade_answers
@@ -85,7 +86,6 @@ def crossplay(
         ports = open_ports(stack, configs[0], engine)
         for snapshot in taken:
             log.info("students of step %d", snapshot.step)
-            engine.load_weights(snapshot.weights)  # type: ignore[attr-defined]
             for world, config in enumerate(configs):
                 rows[world] += _attempt(ports, snapshot, world, config, posed[world])
     return [
@@ -133,16 +133,18 @@ def _attempt(
     ports: Ports, snapshot: Snapshot, world: int, config: Config, posed: Posed
 ) -> list[dict[str, Any]]:
     """The attempts of a snapshot's students at all problems, as rows of the ledger."""
+    students = [one for one in snapshot.members if one.world == world and one.role != "teacher"]
+    for slot, student in enumerate(students):
+        ports.engine.write(slot, load_adapter(student.adapter), reset_optimizer=False)
     requests = [
         TextRequest(
-            member["slot"],
+            slot,
             ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem)),
             config.solve.max_tokens,
-            seed_for(config.seed, "crossplay", snapshot.step, member["member"], problem.key),
-            item=(member["member"], step, problem),
+            seed_for(config.seed, "crossplay", snapshot.step, student.id, problem.key),
+            item=(student.id, step, problem),
         )
-        for member in snapshot.members
-        if member["world"] == world and member["role"] != "teacher"
+        for slot, student in enumerate(students)
         for step, problems in posed.items()
         for problem in problems
     ]

@@ -9,7 +9,7 @@ controls are `copy_parent` (nothing changes) and `linear` (the plain mean).
 
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +20,9 @@ from redqueen.core.state import StepState
 from redqueen.core.step import play_step
 from redqueen.core.world import new_world
 from redqueen.errors import ConfigError, unknown
-from redqueen.ledger.members import load_adapters, newest_checkpoint, saved_members
-from redqueen.ledger.store import about_of, reader
-from redqueen.records import Member, Rating
+from redqueen.evaluate.saved_adapters import load_adapters
+from redqueen.ledger.members import newest_checkpoint, saved_members
+from redqueen.records import Member
 from redqueen.rng import seed_for
 from redqueen.stages.evolve.breed import breed
 from redqueen.stages.evolve.cross import CROSSOVERS
@@ -121,14 +121,12 @@ def _known() -> list[str]:
 
 def _read_parents(folder: Path, base: str | None) -> tuple[Config, "list[Adapter]"]:
     """The run's settings, and the weights of its two best students, the better one first."""
-    with closing(reader(folder)) as connection:
-        about = about_of(connection)
     checkpoint = newest_checkpoint(folder)
     students = [member for member in saved_members(checkpoint, 0) if member.role != "teacher"]
-    best = sorted(students, key=lambda member: -Rating(member.mu, member.sigma).bound)[:_PARENTS]
+    best = sorted(students, key=lambda member: -member.rating.bound)[:_PARENTS]
     if len(best) < _PARENTS:
         raise ConfigError(f"{folder} has one student, and a crossover needs two")
-    return read_arms(folder)[0][1], load_adapters(about, checkpoint, best, base)[1]
+    return read_arms(folder)[0][1], load_adapters(folder, checkpoint, best, base)
 
 
 def _play(

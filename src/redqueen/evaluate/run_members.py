@@ -11,8 +11,9 @@ from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml
 from redqueen.errors import ConfigError, unknown
 from redqueen.evaluate.replies import Model
+from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.ledger.checkpoint import Checkpoint
-from redqueen.ledger.members import Saved, load_adapters, newest_checkpoint, saved_members
+from redqueen.ledger.members import SavedMember, newest_checkpoint, saved_members
 from redqueen.ledger.store import FILE, about_of, base_weights, reader
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class RunMembers:
     created: str
     fingerprint: str
     """Of the base; empty: the run does not record it."""
-    saved: tuple[Saved, ...]
+    saved: tuple[SavedMember, ...]
     models: tuple[Model, ...]
     """One for each of `saved`, in the same order."""
 
@@ -97,19 +98,17 @@ def select_members(
 
 def load_members(selected: RunMembers, base: str | None) -> "list[Adapter]":
     """The weights of the selected members, in their order."""
-    with closing(reader(selected.folder)) as connection:
-        about = about_of(connection)
-    return load_adapters(about, selected.checkpoint, selected.saved, base)[1]
+    return load_adapters(selected.folder, selected.checkpoint, selected.saved, base)
 
 
-def _as_model(saved: Saved, world: int, arm: str, worlds: int) -> Model:
-    name = saved.member if worlds == 1 else f"{world}/{saved.member}"
-    return Model(name, 0, saved.member, saved.role, world, arm)
+def _as_model(saved: SavedMember, world: int, arm: str, worlds: int) -> Model:
+    name = saved.id if worlds == 1 else f"{world}/{saved.id}"
+    return Model(name, 0, saved.id, saved.role, world, arm)
 
 
 def _select(
-    living: Sequence[tuple[Saved, Model]], names: Sequence[str]
-) -> list[tuple[Saved, Model]]:
+    living: Sequence[tuple[SavedMember, Model]], names: Sequence[str]
+) -> list[tuple[SavedMember, Model]]:
     """In the order of the run."""
     models = [model for _, model in living]
     for name in names:

@@ -1,14 +1,13 @@
-"""Checkpoints: a folder for each step that is there whole or not at all, checked by checksum before
-it is believed.
+"""Checkpoints: one folder per step that is complete or not there, verified by checksum before it is
+used.
 
-What is in the files is the caller's: each is written by a function. A checkpoint is never changed
-once it has its name.
+What the files hold is the caller's business. A checkpoint is never changed once it has its name.
 """
 
 import json
+import logging
 import re
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,105 +16,96 @@ from safetensors import SafetensorError
 
 from redqueen.errors import StorageError
 from redqueen.ledger.durable import make_folder, remove_tree, sync, sync_tree
-from redqueen.ledger.manifest import MANIFEST, STATE, Broken, manifest_of, read_state
+from redqueen.ledger.manifest import MANIFEST, STATE, InvalidCheckpoint, manifest_of, read_state
 
 _STAGING = ".staging-"
 _DELETED = ".deleted-"
+_log = logging.getLogger("redqueen.ledger")
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint that was found whole: its files in `folder`, and what was given as `state`."""
+    """A verified checkpoint: its files are in `folder`."""
 
     step: int
     folder: Path
     state: dict[str, Any]
 
 
-def _to_stderr(message: str) -> None:
-    sys.stderr.write(f"{message}\n")
-
-
 class Checkpoints:
-    """The checkpoints of one run; at most `keep` stay. One process saves, the holder of the run's
-    lock."""
+    """The checkpoints of one run, of which the newest `keep` stay. Only the holder of the run's
+    lock saves."""
 
-    def __init__(
-        self, folder: Path, keep: int = 2, say: Callable[[str], None] = _to_stderr
-    ) -> None:
+    def __init__(self, run: Path, keep: int = 2) -> None:
         if keep < 1:
             raise ValueError(f"at least one checkpoint must be kept, not {keep}")
-        self.run = folder
-        self.folder = folder / "checkpoints"
+        self.run = run
+        self.folder = run / "checkpoints"
         self.keep = keep
-        self._say = say
-        self._whole: set[int] = set()  # steps that this process has read and found whole
+        self._verified: set[int] = set()  # steps whose checksums this process has checked
 
     def save(
-        self, step: int, files: Mapping[str, Callable[[Path], object]], state: Mapping[str, Any]
+        self,
+        step: int,
+        write: Callable[[Path], Sequence[Path]],
+        state: Mapping[str, Any],
     ) -> Path:
-        """Write a checkpoint, read it back, and only then let older ones go.
+        """Write a checkpoint, read it back, and only then delete older ones.
 
-        A name may hold slashes, and what its function writes may be a file or a folder. The state
-        is JSON: text keys, no tuples. When this returns, the checkpoint is on the disk. A
-        checkpoint of a later step, or another one of the same step, belongs to a course of the run
-        that was taken back, and gives way.
+        `write` gets an empty folder and returns the files it wrote, relative to it. The state is
+        JSON: text keys, no tuples. When this returns, the checkpoint is on the disk. Another
+        checkpoint of this step, and those of later ones, were left by a run that was rolled back:
+        they are replaced.
         """
-        staging = self.folder / f"{_STAGING}{step:06d}"
-        final = self.folder / f"{step:06d}"
+        staging, final = self.folder / f"{_STAGING}{step:06d}", self._place(step)
         try:
-            self._stage(staging, step, files, state)
-            self._put(staging, final)
+            self._stage(staging, step, write, state)
+            self._publish(staging, final)
         except (OSError, SafetensorError) as error:
             remove_tree(staging)
             raise self._failed(step, str(error)) from error
         except BaseException:
             remove_tree(staging)
             raise
-        self._read_back(step, final)
-        self._retain(step)
+        self._read_back(step)
+        self._delete_old(step)
         return final
 
     def newest(self, at_most: int | None = None) -> Checkpoint | None:
-        """The newest whole checkpoint, up to a step. What is broken is said and passed over."""
+        """The newest valid checkpoint, up to a step. Invalid ones are logged and skipped."""
         for step in reversed(self._steps()):
             if at_most is not None and step > at_most:
                 continue
-            folder = self.folder / f"{step:06d}"
+            folder = self._place(step)
             try:
                 state = read_state(folder, step)
-            except Broken as broken:
-                if folder.exists():  # else a run that goes on has let it go just now
-                    self._say(
-                        f"checkpoint {folder} cannot be used: {broken}. Looking for an older one."
+            except InvalidCheckpoint as error:
+                if folder.exists():  # else the run that writes here has just deleted it
+                    _log.warning(
+                        "checkpoint %s cannot be used: %s. Looking for an older one.", folder, error
                     )
                 continue
-            self._whole.add(step)
+            self._verified.add(step)
             return Checkpoint(step, folder, state)
         return None
 
     def sweep(self) -> None:
         """Remove what a killed process has left half-written or half-deleted."""
-        for mark in (_STAGING, _DELETED):
-            for folder in sorted(self.folder.glob(f"{mark}*")):
+        for prefix in (_STAGING, _DELETED):
+            for folder in sorted(self.folder.glob(f"{prefix}*")):
                 remove_tree(folder)
 
     def _stage(
         self,
         staging: Path,
         step: int,
-        files: Mapping[str, Callable[[Path], object]],
+        write: Callable[[Path], Sequence[Path]],
         state: Mapping[str, Any],
     ) -> None:
         make_folder(self.folder)
         remove_tree(staging)
         staging.mkdir()
-        for name, write in files.items():
-            path = _inside(staging, name)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
-            if not path.exists():
-                raise ValueError(f"the function for '{name}' wrote no such file or folder")
+        _check_files(staging, write(staging))
         (staging / STATE).write_text(json.dumps(state), encoding="utf-8")
         manifest = manifest_of(staging, step)
         sync_tree(staging)
@@ -123,10 +113,11 @@ class Checkpoints:
         sync(staging / MANIFEST)
         sync(staging)
 
-    def _put(self, staging: Path, final: Path) -> None:
+    def _publish(self, staging: Path, final: Path) -> None:
+        """Give the folder its name."""
         if final.exists():
             if (
-                self._is_whole(int(final.name))
+                self._is_valid(int(final.name))
                 and (staging / MANIFEST).read_bytes() == (final / MANIFEST).read_bytes()
             ):
                 remove_tree(staging)
@@ -135,48 +126,53 @@ class Checkpoints:
         staging.rename(final)
         sync(self.folder)
 
-    def _read_back(self, step: int, folder: Path) -> None:
+    def _read_back(self, step: int) -> None:
         try:
-            read_state(folder, step)
-        except Broken as broken:
-            self._delete(folder)
+            read_state(self._place(step), step)
+        except InvalidCheckpoint as error:
+            self._delete(self._place(step))
             raise self._failed(
-                step,
-                f"what was read back is not what was written ({broken}): the disk or the memory fails",
-            ) from broken
-        self._whole.add(step)
+                step, f"it was read back differently ({error}): the disk or the memory is failing"
+            ) from error
+        self._verified.add(step)
 
-    def _retain(self, step: int) -> None:
-        """Keep the newest whole ones up to this step; the rest goes: older ones, broken ones, and
-        those of steps that were taken back."""
+    def _delete_old(self, step: int) -> None:
+        """Keep the newest valid ones up to this step. Delete older ones, invalid ones, and those of
+        steps that were rolled back."""
         kept = 0
         for other in reversed(self._steps()):
-            if other <= step and kept < self.keep and self._is_whole(other):
+            if other <= step and kept < self.keep and self._is_valid(other):
                 kept += 1
                 continue
             try:
-                self._delete(self.folder / f"{other:06d}")
+                self._delete(self._place(other))
             except OSError as error:
-                self._say(
-                    f"the old checkpoint {self.folder / f'{other:06d}'} cannot be removed: {error}. The run goes on; it takes up space."
+                _log.warning(
+                    "the old checkpoint %s cannot be removed: %s. The run goes on; it takes up "
+                    "space.",
+                    self._place(other),
+                    error,
                 )
 
-    def _is_whole(self, step: int) -> bool:
-        if step not in self._whole:
+    def _is_valid(self, step: int) -> bool:
+        if step not in self._verified:
             try:
-                read_state(self.folder / f"{step:06d}", step)
-            except Broken:
+                read_state(self._place(step), step)
+            except InvalidCheckpoint:
                 return False
-            self._whole.add(step)
+            self._verified.add(step)
         return True
 
     def _delete(self, folder: Path) -> None:
-        """Take the name away first: a folder with a step's name is never half there."""
+        """Take the name away first: a folder with a step's name is never incomplete."""
         doomed = folder.with_name(f"{_DELETED}{folder.name}")
         remove_tree(doomed)
         folder.rename(doomed)
-        self._whole.discard(int(folder.name))
+        self._verified.discard(int(folder.name))
         remove_tree(doomed)
+
+    def _place(self, step: int) -> Path:
+        return self.folder / f"{step:06d}"
 
     def _steps(self) -> list[int]:
         if not self.folder.is_dir():
@@ -187,13 +183,15 @@ class Checkpoints:
 
     def _failed(self, step: int, why: str) -> StorageError:
         return StorageError(
-            f"the checkpoint of step {step} could not be written to {self.folder}: {why}. The checkpoints before it are intact. "
-            f"Free space or mend the disk, then go on with: redqueen resume {self.run}"
+            f"the checkpoint of step {step} could not be written to {self.folder}: {why}. "
+            "The checkpoints before it are intact. "
+            f"Free space or repair the disk, then continue with: redqueen resume {self.run}"
         )
 
 
-def _inside(staging: Path, name: str) -> Path:
-    parts = Path(name).parts
-    if not parts or Path(name).is_absolute() or ".." in parts or parts[0] in (MANIFEST, STATE):
-        raise ValueError(f"'{name}' is no name for a file of a checkpoint")
-    return staging / name
+def _check_files(staging: Path, files: Sequence[Path]) -> None:
+    for path in files:
+        if path.is_absolute() or ".." in path.parts or str(path) in (MANIFEST, STATE):
+            raise ValueError(f"'{path}' is no name for a file of a checkpoint")
+        if not (staging / path).is_file():
+            raise ValueError(f"'{path}' was to be written, but there is no such file")

@@ -92,16 +92,16 @@ class RunMember:
     def to_peft(self, out: str | Path, base: str | None = None) -> Path:
         """Write its adapter, as the newest checkpoint has it, as a PEFT folder.
 
-        `base`: where the run's base is now, if it moved.
+        `base`: the name or place of its base to write down, if not the one that the run has.
         """
-        from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
-        from redqueen.models.peft_io import save_adapter
+        from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
+        from redqueen.models.peft_io import base_of, load_adapter, save_adapter
 
         checkpoint = newest_checkpoint(self.run.folder)
-        saved = choose(saved_members(checkpoint, self.row["world"]), self.row["member"])
-        loaded, (adapter,) = load_adapters(self.run.about, checkpoint, [saved], base)
-        name, fingerprint = self.run.about.get("base", ""), loaded.fingerprint
-        save_adapter(adapter, Path(out), base=name, fingerprint=fingerprint)
+        saved = choose_member(saved_members(checkpoint, self.row["world"]), self.row["member"])
+        _, fingerprint = base_of(saved.adapter)
+        name = base or self.run.about.get("base", "")
+        save_adapter(load_adapter(saved.adapter), Path(out), base=name, fingerprint=fingerprint)
         return Path(out)
 
 

@@ -1,49 +1,67 @@
-"""Snapshots: members' weights as they were at some steps, kept for good. Nothing is resumed from
+"""Snapshots: members' adapters as they were at some steps, kept for good. Nothing is resumed from
 them."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-from redqueen.ledger.durable import make_folder, sync
+from redqueen.ledger.durable import make_folder, remove_tree, sync, sync_tree
+from redqueen.ledger.members import SavedMember, adapter_name, saved_member
+from redqueen.records import Member
+
+if TYPE_CHECKING:
+    from redqueen.models.adapter import Adapter
+
+_MEMBERS = "members.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     step: int
-    weights: Path
-    members: list[dict[str, Any]]
-    """World, id, role and slot of each."""
+    folder: Path
+    members: list[SavedMember]
 
 
 def write_snapshot(
-    run: Path, step: int, save: Callable[[Path], None], members: Sequence[dict[str, Any]]
+    run: Path,
+    step: int,
+    members: Iterable[tuple[int, Member, "Adapter"]],
+    *,
+    base: str,
+    fingerprint: str,
 ) -> None:
-    """The weights first, then the list of members, each under its name only when it is whole: where
-    there is a list, there is all."""
-    folder = run / "snapshots"
-    make_folder(folder)
-    weights, listed = folder / f"{step:06d}.safetensors", folder / f"{step:06d}.json"
-    save(_new(weights))
-    _new(listed).write_text(json.dumps({"step": step, "members": list(members)}) + "\n")
-    for path in (weights, listed):
-        sync(_new(path))
-        _new(path).rename(path)
-    sync(folder)
+    """`members` come with the numbers of their worlds. The folder gets its name once it is
+    complete."""
+    from redqueen.models.peft_io import save_adapter
+
+    final = run / "snapshots" / f"{step:06d}"
+    staging = final.with_name(f".staging-{final.name}")
+    make_folder(final.parent)
+    remove_tree(staging)
+    staging.mkdir()
+    listed = []
+    for world, member, adapter in members:
+        folder = staging / "adapters" / adapter_name(world, member.id)
+        save_adapter(adapter, folder, base=base, fingerprint=fingerprint)
+        listed.append({"world": world, **asdict(member)})
+    (staging / _MEMBERS).write_text(json.dumps({"step": step, "members": listed}) + "\n")
+    sync_tree(staging)
+    doomed = final.with_name(f".deleted-{final.name}")
+    if final.exists():  # the step is played again after a kill
+        final.rename(doomed)
+    staging.rename(final)
+    sync(final.parent)
+    remove_tree(doomed)
 
 
 def snapshots(run: Path) -> list[Snapshot]:
-    """Those that are whole, the oldest first."""
+    """Oldest first."""
     found = []
-    for listed in sorted((run / "snapshots").glob("[0-9]*.json")):
+    for listed in sorted((run / "snapshots").glob(f"[0-9]*/{_MEMBERS}")):
         record = json.loads(listed.read_text())
-        found.append(
-            Snapshot(record["step"], listed.with_suffix(".safetensors"), record["members"])
-        )
+        folder = listed.parent
+        members = [saved_member(folder, one["world"], one) for one in record["members"]]
+        found.append(Snapshot(record["step"], folder, members))
     return found
-
-
-def _new(path: Path) -> Path:
-    return path.with_name(f".{path.name}.new")

@@ -23,14 +23,16 @@ from redqueen.cli.console import note
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.protocol import (
+    OptimizerSettings,
     SampleRequest,
     SamplingParams,
     TrainSample,
-    TrainSettings,
+    TrainStats,
 )
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import Base, pick_device
+from redqueen.stages.update.losses import Reinforce, bind_loss
 
 _MEANING = {
     "generate_8_over_1": "seconds to sample the same tokens from all members / from one",
@@ -130,7 +132,7 @@ class EngineBench:
 Seconds = dict[str, list[float]]
 """Of each way that was measured, one entry a round."""
 _SAMPLING = SamplingParams(temperature=1.0)
-_OPTIMIZER = TrainSettings(learning_rate=1e-6)
+_LOSS, _OPTIMIZER = bind_loss(Reinforce()), OptimizerSettings(learning_rate=1e-6)
 _PEFT_ROUNDS = 2
 """PEFT takes several times as long as everything else together."""
 
@@ -151,7 +153,7 @@ def bench_engine(
         torch.cuda.reset_peak_memory_stats()
     requests = sample_requests(workload, workload.members)
     seconds = _time_sampling(engine, TorchEngine(base, 0, config), requests, workload)
-    completions = engine.generate(requests, _SAMPLING)
+    completions = engine.sample(requests, _SAMPLING)
     assert engine.generated is not None
     idle_frac = engine.generated.idle_frac
     samples = [
@@ -160,7 +162,7 @@ def bench_engine(
     ]
     stats = None
     if workload.train:
-        stats = engine.train(samples, _OPTIMIZER)
+        stats = _train(engine, samples)
         seconds |= _time_training(engine, samples, workload.rounds)
         seconds["step"] = _add(seconds["generate"], seconds["train"])
         seconds["step_one"] = _add(seconds["generate_one"], seconds["train_one"])
@@ -185,7 +187,7 @@ def bench_engine(
         idle_frac=round(idle_frac, 4),
         padding_frac=round(stats.padding_frac, 4) if stats else None,
         shared_frac=round(stats.shared_frac, 4) if stats else None,
-        logprob_gap=max(member.logprob_gap for member in stats.members.values()) if stats else None,
+        logprob_gap=max(member.logprob_gap for member in stats.slots.values()) if stats else None,
         peak_gb=None if peak is None else round(peak, 2),
     )
 
@@ -212,10 +214,16 @@ def _time_sampling(
     return _time_rounds(
         workload.rounds,
         engine.loaded.device,
-        generate=lambda: engine.generate(requests, _SAMPLING),
-        generate_one=lambda: engine.generate(of_one, _SAMPLING),
-        generate_bare=lambda: bare.generate(of_one, _SAMPLING),
+        generate=lambda: engine.sample(requests, _SAMPLING),
+        generate_one=lambda: engine.sample(of_one, _SAMPLING),
+        generate_bare=lambda: bare.sample(of_one, _SAMPLING),
     )
+
+
+def _train(engine: TorchEngine, samples: list[TrainSample]) -> TrainStats:
+    stats = engine.accumulate(samples, _LOSS)
+    engine.step(dict.fromkeys(stats.slots, _OPTIMIZER))
+    return stats
 
 
 def _time_training(engine: TorchEngine, samples: list[TrainSample], rounds: int) -> Seconds:
@@ -225,8 +233,8 @@ def _time_training(engine: TorchEngine, samples: list[TrainSample], rounds: int)
     return _time_rounds(
         rounds,
         engine.loaded.device,
-        train=lambda: engine.train(samples, _OPTIMIZER),
-        train_one=lambda: engine.train(of_one, _OPTIMIZER),
+        train=lambda: _train(engine, samples),
+        train_one=lambda: _train(engine, of_one),
     )
 
 
@@ -239,14 +247,14 @@ def _time_peft(
     generated = _time_rounds(
         _PEFT_ROUNDS,
         engine.loaded.device,
-        generate_beside_peft=lambda: engine.generate(requests, _SAMPLING),
+        generate_beside_peft=lambda: engine.sample(requests, _SAMPLING),
         peft_generate=lambda: peft.generate(requests),
     )
     peft.choose_batch_size(samples)
     trained = _time_rounds(
         _PEFT_ROUNDS,
         engine.loaded.device,
-        train_beside_peft=lambda: engine.train(samples, _OPTIMIZER),
+        train_beside_peft=lambda: _train(engine, samples),
         peft_train=lambda: peft.train(samples),
     )
     return generated | trained

@@ -15,9 +15,7 @@ from redqueen.engine.protocol import (
     BaseInfo,
     Completion,
     EngineSpec,
-    LegacyTrainStats,
     Loss,
-    MemberStats,
     OnFinish,
     OptimizerSettings,
     SampleRequest,
@@ -25,7 +23,6 @@ from redqueen.engine.protocol import (
     StepStats,
     Tokenizer,
     TrainSample,
-    TrainSettings,
     TrainStats,
 )
 from redqueen.engine.torch.cache import kv_bytes_per_token
@@ -37,6 +34,9 @@ from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Population
 from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
+from redqueen.models.peft_io import load_adapter, save_adapter
+
+_OPTIMIZER = "optimizer.safetensors"
 
 _CPU_KV_CACHE_BYTES = 2 << 30
 _CPU_MIN_SEQS = 32
@@ -187,118 +187,40 @@ class TorchEngine:
     def distances(self, first: int, count: int) -> list[list[float]]:
         return self._members().distances(first, count).tolist()
 
-    def state(self) -> dict[str, Tensor]:
-        """All that a resume needs, to the bit."""
-        members = self._members()
+    def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
+        base, files = self.loaded, [folder / _OPTIMIZER]
+        place = str(base.model.config.name_or_path or base.name)
+        state = self._optimizer_state(names)
+        save_file({key: value.cpu().clone() for key, value in state.items()}, folder / _OPTIMIZER)
+        for slot, name in names.items():
+            adapter, own = self.read(slot), folder / "adapters" / name
+            files += save_adapter(adapter, own, base=place, fingerprint=base.fingerprint)
+        return [path.relative_to(folder) for path in files]
+
+    def load(self, folder: Path, names: Mapping[int, str]) -> None:
+        for slot, name in names.items():
+            self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=True)
+        saved = load_file(folder / _OPTIMIZER)
+        for key, value in self._optimizer_state(names).items():
+            if key not in saved or saved[key].shape != value.shape:
+                raise ConfigError(
+                    f"{folder / _OPTIMIZER} does not fit this engine: '{key}' differs "
+                    "(another base, rank or population)"
+                )
+            value.copy_(saved[key])
+
+    def _optimizer_state(self, names: Mapping[int, str]) -> dict[str, Tensor]:
+        """Views of the named slots' states: what is copied into them is restored."""
         assert self.optimizer is not None
         return {
-            "weights": members.weights.cpu().clone(),
-            **{name: value.cpu().clone() for name, value in self.optimizer.state().items()},
+            f"{name}/{key}": value[slot]
+            for slot, name in names.items()
+            for key, value in self.optimizer.state().items()
         }
-
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        members = self._members()
-        assert self.optimizer is not None
-        own = {"weights": members.weights, **self.optimizer.state()}
-        for name, value in own.items():
-            if name not in state or state[name].shape != value.shape:
-                raise ConfigError(
-                    f"the saved state does not fit this engine: '{name}' differs "
-                    "(another base, rank or number of slots)"
-                )
-            value.copy_(state[name])
-        members.changed()
-
-    def save(self, path: Path) -> None:
-        """The state as a file."""
-        save_file(self.state(), path)
-
-    def load(self, path: Path) -> None:
-        self.restore(load_file(path))
-
-    def save_weights(self, path: Path) -> None:
-        """All members' weights, without what only training needs."""
-        save_file({"weights": self._members().weights.cpu()}, path)
-
-    def load_weights(self, path: Path) -> None:
-        weights, members = load_file(path)["weights"], self._members()
-        if weights.shape != members.weights.shape:
-            raise ConfigError(
-                f"{path} does not fit this engine: another base, rank or number of slots"
-            )
-        members.weights.copy_(weights)
-        members.changed()
 
     def close(self) -> None:
         """Free the key-value caches."""
         self.decode_batches = DecodeBatchPool(self.forward)
-
-    # removed once core uses the port
-
-    def generate(
-        self,
-        rows: Sequence[SampleRequest],
-        sampling: SamplingParams,
-        on_finish: OnFinish = lambda finished: None,
-    ) -> list[Completion]:
-        return self.sample(rows, sampling, on_finish)
-
-    def newborn(self, slot: int, seed: int) -> None:
-        self.new(slot, seed)
-
-    def train(self, rows: Sequence[TrainSample], settings: TrainSettings) -> LegacyTrainStats:
-        from redqueen.stages.update.losses import Ppo, Reinforce, bind_loss
-        from redqueen.stages.update.minibatches import merge_stats, split_minibatches
-
-        clip = {"clip_low": settings.clip_low, "clip_high": settings.clip_high}
-        loss = bind_loss(Ppo(**clip) if any(clip.values()) else Reinforce())
-        norms: dict[int, float] = {}
-        diverged: set[int] = set()
-        parts = []
-        for minibatch in split_minibatches(rows, settings.optimizer_steps):
-            parts.append(self.accumulate(minibatch, loss, settings.kl))
-            done = self.step(
-                {
-                    slot: OptimizerSettings(
-                        settings.learning_rates.get(slot, settings.learning_rate),
-                        settings.weight_decay,
-                        settings.beta1,
-                        settings.beta2,
-                        settings.grad_clip,
-                    )
-                    for slot in parts[-1].slots
-                    if slot not in diverged
-                }
-            )
-            diverged |= done.diverged
-            for slot, norm in done.grad_norms.items():
-                norms[slot] = max(norm, norms.get(slot, 0.0))
-        stats = merge_stats(parts)
-        members = {
-            slot: MemberStats(
-                one.samples,
-                one.tokens,
-                one.loss,
-                norms[slot],
-                one.entropy,
-                one.logprob_gap,
-                one.logprob_gap_max,
-                one.kl,
-                one.clipped_frac,
-            )
-            for slot, one in stats.slots.items()
-            if slot not in diverged
-        }
-        return LegacyTrainStats(
-            members,
-            frozenset(diverged),
-            sum(not row.has_gradient for row in rows),
-            stats.tokens,
-            stats.padding_frac,
-            stats.shared_frac,
-            stats.seconds,
-            stats.peak_gb,
-        )
 
     def _members(self) -> Population:
         if self.population is None:

@@ -1,8 +1,9 @@
-"""Adapters out of checkpoints and snapshots of runs before 0.2: one `engine.safetensors` that holds
-all members' weights as rows of a matrix, in the order of the engine's slots."""
+"""Adapters out of checkpoints of runs before 0.2: one `engine.safetensors` with the weights of all
+members as rows of a matrix, in the order of the engine's slots."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
@@ -15,19 +16,25 @@ from redqueen.models.base import Base
 ENGINE_FILE = "engine.safetensors"
 
 
-def first_slots(members: Sequence[int], hall_sizes: Sequence[int]) -> list[int]:
-    """The row where each world begins, from its number of members and its
-    `evolve.hall_of_fame.size`: worlds lie one after another, each with room for a hall of fame of
-    teachers and one of students."""
-    slots = [0]
-    for count, size in zip(members, hall_sizes, strict=True):
-        slots.append(slots[-1] + count + 2 * size)
-    return slots[:-1]
+def is_first_edition(folder: Path) -> bool:
+    """Whether a checkpoint is of that kind."""
+    return (folder / ENGINE_FILE).is_file()
 
 
-def read_adapters(file: Path, rows: Sequence[int], base: Base, lora: LoraConfig) -> list[Adapter]:
-    """The adapters in some rows of such a file, and nothing else of it."""
-    layout = Layout(base, lora.rank, lora.alpha, lora.targets)
+def first_rows(state: Mapping[str, Any], hall_sizes: Sequence[int]) -> list[int]:
+    """The row where each world begins, from the checkpoint's state and the worlds'
+    `evolve.hall_of_fame.size`. Worlds lie one after another, each with as many rows as it has
+    members, and room for its halls of fame, one of teachers and one of students."""
+    rows = [0]
+    for world, size in zip(state["worlds"], hall_sizes, strict=True):
+        rows.append(rows[-1] + len(world["members"]) + 2 * size)
+    return rows[:-1]
+
+
+def read_adapters(folder: Path, rows: Sequence[int], base: Base, lora: LoraConfig) -> list[Adapter]:
+    """The adapters in some rows, and nothing else of the file. A member's row is the first one of
+    its world plus its slot."""
+    layout, file = Layout(base, lora.rank, lora.alpha, lora.targets), folder / ENGINE_FILE
     try:
         with safe_open(file, framework="pt") as opened:
             weights = opened.get_slice("weights")

@@ -73,7 +73,7 @@ class MicroBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _LossBatch:
+class LossTokens:
     """What a loss sees of a micro-batch; every tensor is [targets]."""
 
     logprobs: Tensor
@@ -185,7 +185,7 @@ def _compute_loss(
     logprobs, entropy = _logprobs(forward, batch, routing)
     known = ~batch.sampled_logprobs.isnan()
     sampled = torch.where(known, batch.sampled_logprobs, logprobs.detach())
-    losses = loss.per_token(_LossBatch(logprobs, sampled, batch.advantages, batch.lengths))
+    losses = loss.per_token(LossTokens(logprobs, sampled, batch.advantages, batch.lengths))
     # Losses are functions of `logprobs` alone, so this does not reach into the model.
     (slopes,) = torch.autograd.grad(losses.sum(), logprobs, retain_graph=True)
     totals.add("clipped", batch, (slopes == 0) & (batch.advantages != 0))

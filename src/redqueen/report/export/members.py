@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from redqueen.errors import ConfigError
+from redqueen.ledger.store import base_weights
 from redqueen.report.export.folder import check_empty, choose_world
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
@@ -14,7 +15,6 @@ from redqueen.report.scores import suites
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
-    from redqueen.models.base import Base
 
 _ROLES = {
     "teacher": "A teacher: it proposes problems.",
@@ -36,17 +36,18 @@ def export_member(
 
     `base`: where the run's base is now, if it moved.
     """
-    from redqueen.ledger.members import choose, load_adapters, newest_checkpoint, saved_members
+    from redqueen.evaluate.saved_adapters import load_adapters
+    from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
         checkpoint = newest_checkpoint(view.folder)
-        saved = choose(saved_members(checkpoint, view.world), member)
-        loaded, (adapter,) = load_adapters(view.about, checkpoint, [saved], base)
+        saved = choose_member(saved_members(checkpoint, view.world), member)
+        (adapter,) = load_adapters(view.folder, checkpoint, [saved], base)
         scores = _scores(view, member, checkpoint.step)
         facts = _facts(view, member, adapter.rank, checkpoint.step, scores)
-        _write(loaded, adapter, folder, merged, _ROLES[saved.role], facts)
+        _write(view, base, adapter, folder, merged, _ROLES[saved.role], facts)
     return folder
 
 
@@ -59,7 +60,9 @@ def export_soup(
     base: str | None = None,
 ) -> Path:
     """Write the average of all living students, truncated to their rank (a model soup)."""
-    from redqueen.ledger.members import load_adapters, newest_checkpoint, saved_members, soup
+    from redqueen.evaluate.saved_adapters import load_adapters
+    from redqueen.ledger.members import newest_checkpoint, saved_members
+    from redqueen.stages.evolve.merge import merge_adapters
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
@@ -70,30 +73,37 @@ def export_soup(
         ]
         if not students:
             raise ConfigError(f"{view.name} has no students to average")
-        loaded, adapters = load_adapters(view.about, checkpoint, students, base)
-        adapter = soup(adapters)
-        names = ", ".join(saved.member for saved in students)
+        adapter = merge_adapters(load_adapters(view.folder, checkpoint, students, base))
+        names = ", ".join(saved.id for saved in students)
         what = (
             f"The average of the students {names}, truncated to their rank. It was never trained."
         )
         facts = _facts(view, "soup", adapter.rank, checkpoint.step, [])
-        _write(loaded, adapter, folder, merged, what, facts)
+        _write(view, base, adapter, folder, merged, what, facts)
     return folder
 
 
 def _write(
-    base: "Base", adapter: "Adapter", folder: Path, merged: bool, what: str, facts: CardFacts
+    view: RunView,
+    base: str | None,
+    adapter: "Adapter",
+    folder: Path,
+    merged: bool,
+    what: str,
+    facts: CardFacts,
 ) -> None:
     if merged:
+        from redqueen.evaluate.saved_adapters import load_run_base
         from redqueen.models.merge import merge_adapter, save_model
 
-        merge_adapter(base, adapter)
-        save_model(base, folder)
+        loaded = load_run_base(view.folder, base)
+        merge_adapter(loaded, adapter)
+        save_model(loaded, folder)
     else:
         from redqueen.models.peft_io import save_adapter
 
         # The base's name, not where its files are on this machine.
-        save_adapter(adapter, folder, base=facts.base, fingerprint=base.fingerprint)
+        save_adapter(adapter, folder, base=facts.base, fingerprint=base_weights(view.about))
     (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
 
 
