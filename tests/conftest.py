@@ -19,6 +19,9 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
 # the test processes share the cores already: more threads would wait for each other
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+if not Path("/dev/nvidiactl").exists():
+    # read when Triton is imported: without a GPU its kernels run in the interpreter
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

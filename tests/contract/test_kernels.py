@@ -1,5 +1,7 @@
-"""The kernels of sampling against torch's own arithmetic."""
+"""The Triton kernels against torch's own arithmetic, and models that run with them against models
+that do not. Without a GPU the kernels run in Triton's interpreter, on small shapes."""
 
+import os
 from typing import Any
 
 import pytest
@@ -7,225 +9,265 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear, scaled_dot_product_attention, silu
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM
-from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.llama import modeling_llama
+from transformers.models.llama.modeling_llama import LlamaRMSNorm, apply_rotary_pos_emb
 
+from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
+from redqueen.engine.torch import fused_projections, kernel_layers
+from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.population import Population
 from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import Base, load_base
 
-pytestmark = pytest.mark.gpu
+pytest.importorskip("triton")
 
-SHAPES = [(5, 8, 2, 32, 130), (3, 14, 2, 64, 200), (2, 28, 4, 128, 700), (3, 4, 4, 24, 65)]
-
-
-@pytest.mark.parametrize(("lanes", "heads", "shared", "size", "length"), SHAPES)
-@pytest.mark.parametrize("window", [None, 50])
-def test_attention_looks_at_its_span_alone(
-    lanes: int, heads: int, shared: int, size: int, length: int, window: int | None
-) -> None:
-    from redqueen.engine.torch.kernels import attend
-
-    draw = torch.Generator(device="cuda").manual_seed(lanes)
-    query = torch.randn(lanes, 1, heads, size, generator=draw, device="cuda").transpose(1, 2)
-    keys, values = (
-        torch.randn(lanes, shared, length, size, generator=draw, device="cuda") for _ in range(2)
-    )
-    last = torch.randint(0, length, (lanes,), generator=draw, device="cuda")
-    last[0] = 0
-    first = torch.zeros_like(last) if window is None else (last - window + 1).clamp(min=0)
-    places = torch.arange(length, device="cuda")
-    seen = ((places >= first[:, None]) & (places <= last[:, None]))[:, None, None]
-    every = (
-        keys.repeat_interleave(heads // shared, 1),
-        values.repeat_interleave(heads // shared, 1),
-    )
-    expected = scaled_dot_product_attention(query, *every, attn_mask=seen).transpose(1, 2)
-    found = attend(query, keys, values, torch.stack((first, last), 1), size**-0.5)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+ON_GPU = torch.cuda.is_available()
+HALF = torch.bfloat16 if ON_GPU else torch.float16  # the interpreter has no products of bfloat16
+GPU_ONLY = pytest.mark.skipif(not ON_GPU, reason="too large for Triton's interpreter")
 
 
-def test_the_norm_is_the_models_own() -> None:
-    from redqueen.engine.torch.kernels import normed
-
-    draw = torch.Generator(device="cuda").manual_seed(0)
-    for width in (256, 896, 3584):
-        norm = LlamaRMSNorm(width).cuda()
-        norm.weight.data = torch.randn(width, generator=draw, device="cuda")
-        x = torch.randn(3, 1, width, generator=draw, device="cuda")
-        torch.testing.assert_close(
-            normed(x, norm.weight, norm.variance_epsilon), norm(x), rtol=1e-5, atol=1e-5
-        )
-
-
-@pytest.mark.parametrize(("tokens", "angles"), [(1, 5), (7, 5), (7, 1)])
-def test_queries_and_keys_are_turned_as_the_model_does(tokens: int, angles: int) -> None:
-    from transformers.models.mistral.modeling_mistral import (
-        apply_rotary_pos_emb,  # no engine of these tests changes this one
-    )
-
-    from redqueen.engine.torch.kernels import turned
-
-    draw = torch.Generator(device="cuda").manual_seed(0)
-    query, key = (
-        torch.randn(5, tokens, heads, 64, generator=draw, device="cuda").transpose(1, 2)
-        for heads in (14, 2)
-    )
-    cos, sin = (torch.randn(angles, tokens, 64, generator=draw, device="cuda") for _ in range(2))
-    for found, expected in zip(
-        turned(query, key, cos, sin), apply_rotary_pos_emb(query, key, cos, sin), strict=True
-    ):
-        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+@pytest.fixture
+def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+    """A GPU, or a CPU on which models use kernels, too."""
+    if ON_GPU:
+        return torch.device("cuda")
+    if os.environ.get("TRITON_INTERPRET") != "1":
+        pytest.skip("needs a GPU, or TRITON_INTERPRET=1 before Triton is imported")
+    monkeypatch.setattr(fused_projections, "has_kernels", lambda device: True)
+    monkeypatch.setattr(kernel_layers, "has_kernels", lambda device: True)
+    return torch.device("cpu")
 
 
-def near(found: Tensor, expected: Tensor) -> None:
-    """Equal but for the order of sums, and in bfloat16 but for a rounding."""
-    within = 1e-5 if found.dtype == torch.float32 else 2e-2
+def near(ours: Tensor, theirs: Tensor) -> None:
+    """Equal but for the order of sums, and in 16 bits but for a rounding."""
+    tolerance = 1e-5 if ours.dtype == torch.float32 else 2e-2
     torch.testing.assert_close(
-        found.float(), expected.float(), rtol=within, atol=within * float(expected.abs().max())
+        ours.float(), theirs.float(), rtol=tolerance, atol=tolerance * float(theirs.abs().max())
     )
 
 
-# blocks, rows of each, in, rank, widths of the sisters
-GROUPS = [
-    (8, 64, 896, 32, (896, 128, 128)),
-    (3, 5, 70, 8, (48, 16, 24)),
-    (2, 37, 1000, 16, (130, 200)),
-    (5, 1, 64, 4, (33,)),
-    (1, 130, 2048, 8, (64,)),
+# seq_slots, heads, kv_heads, head_dim, length
+ATTENTION = [
+    (3, 4, 4, 24, 65),
+    (3, 6, 2, 32, 130),
+    pytest.param(3, 14, 2, 64, 200, marks=GPU_ONLY),
+    pytest.param(2, 28, 4, 128, 700, marks=GPU_ONLY),
 ]
 
 
-def group(
-    blocks: int, rows: int, inside: int, rank: int, widths: tuple[int, ...], dtype: torch.dtype
-) -> dict[str, Any]:
-    """Weights of seven slots and rows by chance; B of the sisters stand in one matrix, not side by
-    side."""
-    torch.manual_seed(blocks)
-    a = torch.randn(7, len(widths) * rank, inside, device="cuda") * inside**-0.5
-    starts = [
-        8 + sum(rank * width + 16 for width in widths[:number]) for number in range(len(widths))
-    ]
-    matrix = torch.randn(7, starts[-1] + rank * widths[-1] + 3, device="cuda")
-    x, plain = (
-        torch.randn(blocks * rows, inside, device="cuda"),
-        torch.randn(blocks * rows, sum(widths), device="cuda"),
-    )
-    slots = torch.randint(0, 7, (blocks,), device="cuda")
-    return {
-        name: value.to(dtype)
-        for name, value in {"a": a, "matrix": matrix, "x": x, "plain": plain}.items()
-    } | {"starts": starts, "slots": slots}
-
-
-def routings(slots: Tensor) -> list[tuple[Routing, Tensor]]:
-    """In any order and repeated, and one after the other from the second on; with the slot of every
-    block."""
-    count = len(slots)
-    follow = [
-        (Routing(None, count, first), torch.arange(first, first + count, device=slots.device))
-        for first in (0, 1)
-        if first + count <= 7
-    ]
-    return [(Routing(slots, count), slots), *follow]
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("blocks", "rows", "inside", "rank", "widths"), GROUPS)
-def test_rows_go_through_the_a_of_their_slots(
-    blocks: int, rows: int, inside: int, rank: int, widths: tuple[int, ...], dtype: torch.dtype
+@pytest.mark.parametrize(("seq_slots", "heads", "kv_heads", "head_dim", "length"), ATTENTION)
+@pytest.mark.parametrize("window", [None, 50])
+def test_attention_sees_its_kv_range_alone(
+    seq_slots: int,
+    heads: int,
+    kv_heads: int,
+    head_dim: int,
+    length: int,
+    window: int | None,
+    device: torch.device,
 ) -> None:
-    from redqueen.engine.torch.adapter_kernels import shrink
+    from redqueen.engine.torch.kernels import decode_attention
 
-    given = group(blocks, rows, inside, rank, widths, dtype)
-    counters = torch.zeros(1024, dtype=torch.int32, device="cuda")
-    for routing, slots in routings(given["slots"]):
-        expected = torch.bmm(
-            given["x"].float().view(blocks, rows, -1), given["a"][slots].float().transpose(1, 2)
-        ).flatten(0, 1)
-        found = shrink(given["x"], given["a"], routing, counters)
+    torch.manual_seed(seq_slots)
+    query = torch.randn(seq_slots, 1, heads, head_dim, device=device).transpose(1, 2)
+    keys, values = (
+        torch.randn(seq_slots, kv_heads, length, head_dim, device=device) for _ in range(2)
+    )
+    last = torch.randint(0, length, (seq_slots,), device=device)
+    last[0] = 0
+    first = torch.zeros_like(last) if window is None else (last - window + 1).clamp(min=0)
+    positions = torch.arange(length, device=device)
+    seen = ((positions >= first[:, None]) & (positions <= last[:, None]))[:, None, None]
+    repeated = (each.repeat_interleave(heads // kv_heads, 1) for each in (keys, values))
+    expected = scaled_dot_product_attention(query, *repeated, attn_mask=seen).transpose(1, 2)
+    ranges = torch.stack((first, last), 1)
+    near(decode_attention(query, keys, values, ranges, head_dim**-0.5), expected)
+
+
+@pytest.mark.parametrize("width", [40, 256, 896, 3584])
+def test_rms_norm_is_the_models_own(width: int, device: torch.device) -> None:
+    from redqueen.engine.torch.kernels import rms_norm
+
+    torch.manual_seed(0)
+    norm = LlamaRMSNorm(width).to(device)
+    norm.weight.data = torch.randn(width, device=device)
+    x = torch.randn(3, 1, width, device=device)
+    near(rms_norm(x, norm.weight, norm.variance_epsilon), norm(x).detach())
+
+
+@pytest.mark.parametrize(("tokens", "angles"), [(1, 3), (4, 3), (4, 1)])
+def test_rotary_embedding_is_the_models_own(tokens: int, angles: int, device: torch.device) -> None:
+    from redqueen.engine.torch.kernels import rotary_embedding
+
+    torch.manual_seed(0)
+    query, key = (
+        torch.randn(3, tokens, heads, 64, device=device).transpose(1, 2) for heads in (6, 2)
+    )
+    cos, sin = (torch.randn(angles, tokens, 64, device=device) for _ in range(2))
+    ours = rotary_embedding(query, key, cos, sin)
+    for found, expected in zip(ours, apply_rotary_pos_emb(query, key, cos, sin), strict=True):
         near(found, expected)
-        assert torch.equal(shrink(given["x"], given["a"], routing, counters), found)
+
+
+# blocks, rows of each, in, rank, widths of the projections
+PROJECTIONS = [
+    (3, 5, 70, 8, (48, 16, 24)),
+    (2, 3, 600, 4, (33, 40)),  # few tiles of many features: sums are split
+    (5, 1, 64, 4, (33,)),
+    pytest.param(8, 64, 896, 32, (896, 128, 128), marks=GPU_ONLY),
+    pytest.param(2, 37, 1000, 16, (130, 200), marks=GPU_ONLY),
+    pytest.param(1, 130, 2048, 8, (64,), marks=GPU_ONLY),
+]
+ADAPTERS = 7
+
+
+def random_batch(
+    blocks: int,
+    rows: int,
+    features: int,
+    rank: int,
+    widths: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> dict[str, Any]:
+    """Rows and weights of seven adapters; B of the projections lie apart in one matrix."""
+    torch.manual_seed(blocks)
+    starts = [
+        8 + sum(rank * width + 16 for width in widths[:index]) for index in range(len(widths))
+    ]
+    size = starts[-1] + rank * widths[-1] + 3
+    values = {
+        "a": torch.randn(ADAPTERS, len(widths) * rank, features, device=device) * features**-0.5,
+        "matrix": torch.randn(ADAPTERS, size, device=device),
+        "x": torch.randn(blocks * rows, features, device=device),
+        "base_out": torch.randn(blocks * rows, sum(widths), device=device),
+    }
+    adapters = torch.randint(0, ADAPTERS, (blocks,), device=device)
+    return {name: value.to(dtype) for name, value in values.items()} | {
+        "starts": starts,
+        "adapters": adapters,
+    }
+
+
+def routings(adapters: Tensor) -> list[tuple[Routing, Tensor]]:
+    """Adapters in any order and repeated, and consecutive from the second one on; each with the
+    adapter of every block."""
+    count = len(adapters)
+    consecutive = torch.arange(1, 1 + count, device=adapters.device)
+    return [(Routing(adapters, count), adapters), (Routing(None, count, 1), consecutive)]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize(("blocks", "rows", "features", "rank", "widths"), PROJECTIONS)
+def test_rows_are_shrunk_by_a_of_their_adapters(
+    blocks: int,
+    rows: int,
+    features: int,
+    rank: int,
+    widths: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+) -> None:
+    from redqueen.engine.torch.adapter_kernels import NUM_COUNTERS, shrink
+
+    batch = random_batch(blocks, rows, features, rank, widths, dtype, device)
+    counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=device)
+    for routing, adapters in routings(batch["adapters"]):
+        x, a = batch["x"].float().view(blocks, rows, -1), batch["a"][adapters].float()
+        out = shrink(batch["x"], batch["a"], routing, counters)
+        near(out, torch.bmm(x, a.transpose(1, 2)).flatten(0, 1))
+        assert torch.equal(shrink(batch["x"], batch["a"], routing, counters), out)
         assert not counters.any()
 
 
-def seconds(
-    given: dict[str, Any], low: Tensor, slots: Tensor, rank: int, widths: tuple[int, ...]
+def lora_b_outputs(
+    batch: dict[str, Any], lora_a_out: Tensor, adapters: Tensor, rank: int, widths: tuple[int, ...]
 ) -> list[Tensor]:
-    """What B of each sister makes of the rows after A, by torch."""
-    found = []
-    for number, (start, width) in enumerate(zip(given["starts"], widths, strict=True)):
-        b = given["matrix"][slots, start : start + rank * width].unflatten(1, (rank, width)).float()
-        found.append(
-            torch.bmm(
-                low[:, number * rank : (number + 1) * rank].float().view(len(slots), -1, rank), b
-            ).flatten(0, 1)
-        )
-    return found
+    """What B of each projection makes of the rows after A, by torch."""
+    outputs = []
+    for index, (start, width) in enumerate(zip(batch["starts"], widths, strict=True)):
+        b = batch["matrix"][adapters, start : start + rank * width].unflatten(1, (rank, width))
+        own = lora_a_out[:, index * rank : (index + 1) * rank].float().view(len(adapters), -1, rank)
+        outputs.append(torch.bmm(own, b.float()).flatten(0, 1))
+    return outputs
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize(("blocks", "rows", "inside", "rank", "widths"), GROUPS)
-def test_b_of_all_sisters_is_added_to_what_the_base_makes_of_the_rows(
-    blocks: int, rows: int, inside: int, rank: int, widths: tuple[int, ...], dtype: torch.dtype
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
+@pytest.mark.parametrize(("blocks", "rows", "features", "rank", "widths"), PROJECTIONS)
+def test_b_of_all_projections_is_added_to_the_bases_output(
+    blocks: int,
+    rows: int,
+    features: int,
+    rank: int,
+    widths: tuple[int, ...],
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> None:
-    from redqueen.engine.torch.adapter_kernels import Low, Seconds, expand
+    from redqueen.engine.torch.adapter_kernels import LoraAOutput, LoraB, expand
 
-    given = group(blocks, rows, inside, rank, widths, dtype)
-    b = Seconds(given["matrix"], given["starts"], widths, rank, 0.7)
-    for routing, slots in routings(given["slots"]):
-        every = torch.randn(
-            blocks * rows, 7, len(widths) * rank, device="cuda", dtype=dtype
-        )  # the rows after A of each slot
-        low = every[torch.arange(blocks * rows, device="cuda"), slots.repeat_interleave(rows)]
+    batch = random_batch(blocks, rows, features, rank, widths, dtype, device)
+    b = LoraB(batch["matrix"], batch["starts"], widths, rank, 0.7)
+    for routing, adapters in routings(batch["adapters"]):
+        by_adapter = torch.randn(
+            blocks * rows, ADAPTERS, len(widths) * rank, device=device, dtype=dtype
+        )
+        own = by_adapter[
+            torch.arange(blocks * rows, device=device), adapters.repeat_interleave(rows)
+        ]
         expected = [
-            base.float() + 0.7 * more
-            for base, more in zip(
-                given["plain"].split(widths, 1),
-                seconds(given, low, slots, rank, widths),
+            base.float() + 0.7 * added
+            for base, added in zip(
+                batch["base_out"].split(widths, 1),
+                lora_b_outputs(batch, own, adapters, rank, widths),
                 strict=True,
             )
         ]
-        for kept in (Low(low), Low(every.flatten(1), len(widths) * rank)):
-            for found, wanted in zip(
-                expand(given["plain"], kept, b, routing), expected, strict=True
-            ):
-                assert found.is_contiguous()
-                near(found, wanted)
+        for lora_a_out in (LoraAOutput(own), LoraAOutput(by_adapter.flatten(1), own.shape[1])):
+            outputs = expand(batch["base_out"], lora_a_out, b, routing)
+            for ours, theirs in zip(outputs, expected, strict=True):
+                assert ours.is_contiguous()
+                near(ours, theirs)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize(
-    ("blocks", "rows", "rank", "width"), [(8, 64, 32, 4864), (3, 5, 8, 40), (4, 1, 4, 33)]
+    ("blocks", "rows", "rank", "width"),
+    [(3, 5, 8, 40), (4, 1, 4, 33), pytest.param(8, 64, 32, 4864, marks=GPU_ONLY)],
 )
-def test_a_gate_is_that_of_the_model(
-    blocks: int, rows: int, rank: int, width: int, dtype: torch.dtype
+def test_swiglu_is_that_of_the_model(
+    blocks: int, rows: int, rank: int, width: int, dtype: torch.dtype, device: torch.device
 ) -> None:
-    from redqueen.engine.torch.adapter_kernels import Low, Seconds, gated
+    from redqueen.engine.torch.adapter_kernels import LoraAOutput, LoraB, expand_swiglu
 
-    given = group(blocks, rows, 16, rank, (width, width), dtype)
-    near(
-        gated(given["plain"], None, None, None),
-        silu(given["plain"][:, :width]) * given["plain"][:, width:],
-    )
-    low = torch.randn(blocks * rows, 2 * rank, device="cuda", dtype=dtype)
-    for routing, slots in routings(given["slots"]):
-        more = torch.cat(seconds(given, low, slots, rank, (width, width)), 1)
-        both = (given["plain"].float() + 0.7 * more).to(dtype)
-        found = gated(
-            given["plain"],
-            Low(low),
-            Seconds(given["matrix"], given["starts"], (width, width), rank, 0.7),
-            routing,
-        )
-        near(found, silu(both[:, :width]) * both[:, width:])
+    widths = width, width
+    batch = random_batch(blocks, rows, 16, rank, widths, dtype, device)
+    gate, up = batch["base_out"].split(widths, 1)
+    near(expand_swiglu(batch["base_out"], None, None, None), silu(gate) * up)
+    lora_a_out = torch.randn(blocks * rows, 2 * rank, device=device, dtype=dtype)
+    b = LoraB(batch["matrix"], batch["starts"], widths, rank, 0.7)
+    for routing, adapters in routings(batch["adapters"]):
+        added = torch.cat(lora_b_outputs(batch, lora_a_out, adapters, rank, widths), 1)
+        gate, up = (batch["base_out"].float() + 0.7 * added).to(dtype).split(widths, 1)
+        out = expand_swiglu(batch["base_out"], LoraAOutput(lora_a_out), b, routing)
+        near(out, silu(gate) * up)
 
 
-def small_base(family: str) -> Base:
+# models with kernels
+
+
+def small_base(family: str, device: torch.device) -> Base:
     torch.manual_seed(0)
+    scale = 2 if ON_GPU else 1
     sizes: dict[str, Any] = {
-        "vocab_size": 97, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2
-    }  # fmt: skip
+        "vocab_size": 97,
+        "hidden_size": 32 * scale,
+        "intermediate_size": 48 * scale,
+        "num_hidden_layers": scale,
+        "num_attention_heads": 2 * scale,
+        "num_key_value_heads": scale,
+    }
     model: Any = (
         LlamaForCausalLM(LlamaConfig(**sizes))
         if family == "llama"
@@ -235,17 +277,19 @@ def small_base(family: str) -> Base:
         torch.nn.init.normal_(parameter, std=0.15)
     return Base(
         "small",
-        model.to("cuda").requires_grad_(False).eval(),
+        model.to(device).requires_grad_(False).eval(),
         load_base("pawn", device="cpu").tokenizer,
     )
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2"])
 @pytest.mark.parametrize("slots", [4, 160])
-@pytest.mark.parametrize("tokens", [1, 20])
-def test_a_pass_is_what_the_layers_make_one_by_one(family: str, slots: int, tokens: int) -> None:
-    """With few slots A goes with the base's product, with many it is a kernel."""
-    base = small_base(family)
+@pytest.mark.parametrize("tokens", [1, pytest.param(20, marks=GPU_ONLY)])
+def test_fused_projections_compute_what_the_layers_compute_one_by_one(
+    family: str, slots: int, tokens: int, device: torch.device
+) -> None:
+    """With few adapters A goes with the base's product, with many it is a kernel."""
+    base = small_base(family, device)
     separate = {name: weight.clone() for name, weight in base.model.state_dict().items()}
     population = Population(base, slots, 8, 16)
     population.weights.normal_(std=0.1)
@@ -253,38 +297,83 @@ def test_a_pass_is_what_the_layers_make_one_by_one(family: str, slots: int, toke
     for name, weight in base.model.state_dict().items():
         assert torch.equal(weight, separate[name.replace(".linear.", ".")])
     forward = Forward(base, population)
-    ids = torch.arange(24 * tokens, device="cuda").view(24, tokens) % 97
-    places = torch.arange(tokens, device="cuda").expand(24, -1)
-    some = [3] * 6 + [1] * 6 + [2] * 6 + [0] * 6
-    for routing in (
-        None,
-        Routing.of(some, population),
-        Routing.of([slots - 2] * 12 + [slots - 1] * 12, population),
-    ):
+    ids = torch.arange(4 * tokens, device=device).view(4, tokens) % 97
+    positions = torch.arange(tokens, device=device).expand(4, -1)
+    for adapters in (None, [3, 3, 1, 1], [slots - 2] * 2 + [slots - 1] * 2):
+        routing = None if adapters is None else Routing.of(adapters, population)
         with torch.no_grad():
-            together = forward._run(ids, places, None, None, routing)
-            again = forward._run(ids, places, None, None, routing)
-            assert torch.equal(together, again)
-            for sisters in population.sisters:
-                assert sisters.fused and sisters.last is None
-                sisters.fused = False
-            alone = forward._run(ids, places, None, None, routing)
-        for sisters in population.sisters:
-            sisters.fused = True
+            together = forward._run(ids, positions, None, None, routing)
+            assert torch.equal(forward._run(ids, positions, None, None, routing), together)
+            for projections in population.fused_projections:
+                assert projections.fused and projections.outputs.kept is None
+                projections.fused = False
+            alone = forward._run(ids, positions, None, None, routing)
+        for projections in population.fused_projections:
+            projections.fused = True
         near(together, alone)
 
 
-def test_the_weights_of_sisters_are_one_matrix_and_still_their_own() -> None:
-    base = small_base("qwen2")
+def test_fused_weights_are_views_of_one_matrix_and_projections_come_in_any_order(
+    device: torch.device,
+) -> None:
+    base = small_base("qwen2", device)
     population = Population(base, 2, 8, 16)
     layer: Any = base.model.get_decoder().layers[0].self_attn
-    x = torch.randn(3, 1, 64, device="cuda")
+    matrix, width = population.fused_projections[0].weight, layer.q_proj.linear.out_features
+    assert layer.k_proj.linear.weight.data_ptr() == matrix[width:].data_ptr()
+    inputs = [torch.randn(3, 1, matrix.shape[1], device=device) for _ in range(2)]
     with torch.no_grad():
-        found = [layer.q_proj(x), layer.k_proj(x), layer.v_proj(x)]
-        expected = [
-            linear(x, one.weight, one.bias) for one in (layer.q_proj, layer.k_proj, layer.v_proj)
-        ]
-    for one, other in zip(found, expected, strict=True):
-        near(one, other)
-    matrix = population.sisters[0].weight
-    assert layer.k_proj.linear.weight.data_ptr() == matrix[64:].data_ptr()
+        for projection, x in (
+            (layer.q_proj, inputs[0]),
+            (layer.k_proj, inputs[0]),
+            (layer.v_proj, inputs[1]),  # another input in between
+            (layer.v_proj, inputs[0]),  # the last one first
+            (layer.k_proj, inputs[1]),
+            (layer.q_proj, inputs[1]),
+        ):
+            near(projection(x), linear(x, projection.weight, projection.bias))
+
+
+def sample_with(base: Base, requests: list[SampleRequest]) -> list[Completion]:
+    config = EngineConfig(max_num_seqs=4, decode_steps_per_sync=2)
+    engine = TorchEngine(base, 2, config, LoraConfig(rank=4))
+    assert engine.population is not None
+    torch.manual_seed(1)
+    engine.population.weights.normal_(std=0.1)
+    engine.population.changed()
+    return engine.sample(requests, SamplingParams())
+
+
+def test_completions_with_kernels_are_those_without(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [SampleRequest((5, 6, 7 + seed % 2), 4, seed % 2, seed) for seed in range(6)]
+    ours = sample_with(small_base("llama", device), requests)
+    for module in (fused_projections, kernel_layers):
+        monkeypatch.setattr(module, "has_kernels", lambda device: False)
+    theirs = sample_with(small_base("llama", device), requests)
+    assert [each.tokens for each in ours] == [each.tokens for each in theirs]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert mine.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_kernels_change_the_given_model_alone(device: torch.device) -> None:
+    plain, cudnn = modeling_llama.apply_rotary_pos_emb, torch.backends.cuda.cudnn_sdp_enabled()
+    ours, other = small_base("llama", device), small_base("llama", device)
+    Forward(ours, None)
+    assert modeling_llama.apply_rotary_pos_emb is plain
+    assert torch.backends.cuda.cudnn_sdp_enabled() == cudnn
+    assert other.model.config._attn_implementation == "sdpa"
+    layer: Any = ours.model.get_decoder().layers[0]
+    for module in (layer.self_attn, layer.mlp, layer.input_layernorm):
+        assert "forward" in vars(module)
+    assert not any("forward" in vars(module) for module in other.model.modules())
+
+
+def test_a_layer_that_the_kernels_stand_in_for_and_is_not_there_is_an_error(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = small_base("llama", device)
+    monkeypatch.delattr(modeling_llama, "LlamaMLP")
+    with pytest.raises(RuntimeError, match=r"LlamaForCausalLM of transformers \S+ has no LlamaMLP"):
+        Forward(base, None)

@@ -1,11 +1,13 @@
-"""What adapters do in sampling on a GPU, in kernels of our own: rows of every member through its A,
-and what B makes of that.
+"""Triton kernels for many LoRA adapters in one batch: shrink (rows times A), expand (times B, added
+to the base's output), and expand fused with SwiGLU.
 
-TextCompletion out in torch it is a small product for each projection, and a copy of the weights where
-slots do not follow each other. Here B of all sisters is one launch, slots are looked up in the
-kernel, and the gate of a layer's middle is in the same launch. Products of the base are cuBLAS's.
-The same call twice gives the same bits: parts of a sum are added in their order, by whoever comes
-last.
+Shrink and expand are Punica's names (Chen et al. 2023, arXiv:2310.18547). In plain torch a
+projection needs two small batched products, and a copy of the weights where the adapters of the
+blocks are not consecutive. Here each kernel looks up the adapter of its block, and B of several
+fused projections is one launch. Products of the base are left to cuBLAS.
+
+Rows of a batch stand in blocks of equal size, one adapter per block (`Routing`). The same call
+gives the same bits: partial sums are added in a fixed order.
 """
 
 from collections.abc import Sequence
@@ -18,24 +20,30 @@ from torch import Tensor
 
 from redqueen.engine.torch.routing import Routing
 
-_BUSY = 264
-"""Programs that keep a large GPU busy: two for each of its processors."""
-_DEPTH = 64
-"""How much of a sum is added at a time."""
+_PROGRAMS = 264
+"""Programs that keep a large GPU busy: two for each of its multiprocessors."""
+_BLOCK_IN = 64
+"""Input features that one iteration of shrink adds up."""
+_MAX_BLOCK_ROWS = 64
+_MIN_DOT = 16
+"""The smallest dimension that `tl.dot` takes."""
+NUM_COUNTERS = _PROGRAMS
+"""Counters that shrink needs, one per tile: with more tiles nothing is split."""
 
 
 @dataclass(frozen=True, slots=True)
-class Low:
-    """Rows after A, [rows, at least `sisters * rank`]. Where a row has the values of every slot,
-    those of its own begin at `slot * step`."""
+class LoraAOutput:
+    """Rows after A: [rows, projections * rank], or the output of every adapter's A side by side, of
+    which a row's own begins at `adapter * adapter_stride`."""
 
     values: Tensor
-    step: int = 0
+    adapter_stride: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Seconds:
-    """B of all sisters: in the row of a slot each begins at its start, as [rank, width]."""
+class LoraB:
+    """B of fused projections: row `adapter` of `matrix` holds B of projection i from `starts[i]`
+    on, as [rank, widths[i]]."""
 
     matrix: Tensor
     starts: Sequence[int]
@@ -44,330 +52,337 @@ class Seconds:
     scale: float
 
 
+@triton.jit
+def _adapter_of(block, adapter_ptr, first_adapter):
+    """The adapter of a block of rows: listed, or consecutive from the first one on."""
+    if adapter_ptr is None:
+        adapter = first_adapter + block
+    else:
+        adapter = tl.load(adapter_ptr + block)
+    return adapter.to(tl.int64)
+
+
+@triton.jit
+def _tile_of_rows(tile, rows, BLOCK_ROWS: tl.constexpr):
+    """The block of rows that a tile belongs to, and the rows of the tile within the block."""
+    tiles = tl.cdiv(rows, BLOCK_ROWS)
+    return tile // tiles, (tile % tiles) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
+
+
 def shrink(x: Tensor, a: Tensor, routing: Routing, counters: Tensor) -> Tensor:
-    """[rows, in] after A, [slots, width, in], of each row's slot: [rows, width]. The counters are
-    zero before and after."""
-    lanes, inside = x.shape
-    width, rows = a.shape[1], lanes // routing.blocks
-    tall, wide = _power(rows, 64), _power(width, 32)
-    tiles = routing.blocks * triton.cdiv(rows, tall), triton.cdiv(width, wide)
-    splits = _splits(
-        tiles[0] * tiles[1], inside
-    )  # more than one only for fewer tiles than there are counters
-    share = triton.cdiv(triton.cdiv(inside, splits), _DEPTH) * _DEPTH
-    splits = triton.cdiv(inside, share)
-    low = x.new_empty(lanes, width)
-    parts = (
-        low
-        if splits == 1
-        else torch.empty(
-            tiles[0] * tiles[1] * splits * tall * wide, dtype=torch.float32, device=x.device
-        )
-    )
-    _shrink[(*tiles, splits)](
+    """Rows times A of their adapters.
+
+    x: [rows, in], contiguous
+    a: [adapters, width, in]
+    counters: int32, zero before and after
+    Returns [rows, width].
+    """
+    (total_rows, features), width = x.shape, a.shape[1]
+    rows = total_rows // routing.blocks
+    block_rows, block_columns = _block_size(rows, _MAX_BLOCK_ROWS), _block_size(width, 32)
+    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    column_tiles = triton.cdiv(width, block_columns)
+    tiles = row_tiles * column_tiles
+    # Where there are few tiles, several programs share the sum of one (split-K).
+    split_in = _round_up(triton.cdiv(features, _count_splits(tiles, features)), _BLOCK_IN)
+    splits = triton.cdiv(features, split_in)
+    assert splits == 1 or tiles <= len(counters)
+    out = x.new_empty(total_rows, width)
+    partial = None
+    if splits > 1:
+        size = tiles * splits * block_rows * block_columns
+        partial = torch.empty(size, dtype=torch.float32, device=x.device)
+    _shrink_kernel[(row_tiles, column_tiles, splits)](
+        out,
         x,
         a,
-        counters if routing.slots is None else routing.slots,
-        low,
-        parts,
+        partial,
         counters,
+        routing.slots,
         routing.first,
         rows,
         width,
-        inside,
-        share,
-        *(x.stride(0), a.stride(0), a.stride(1)),
-        routing.slots is not None,
-        splits,
-        tall,
-        wide,
-        _DEPTH,
+        features,
+        split_in,
+        (x.stride(0), a.stride(0), a.stride(1)),
+        SPLITS=splits,
+        BLOCK_ROWS=block_rows,
+        BLOCK_COLUMNS=block_columns,
+        BLOCK_IN=_BLOCK_IN,
         num_warps=4,
         num_stages=4,
     )
-    return low
+    return out
 
 
-def _splits(tiles: int, inside: int) -> int:
-    """How many programs share a sum, so that the GPU is busy and each has a few turns."""
-    return 1 if tiles >= _BUSY else max(1, min(16, _BUSY // 2 // tiles, inside // (4 * _DEPTH)))
+def _count_splits(tiles: int, features: int) -> int:
+    """Programs per tile: enough to keep the GPU busy, each with a few iterations."""
+    if tiles >= _PROGRAMS:
+        return 1
+    return max(1, min(16, _PROGRAMS // 2 // tiles, features // (4 * _BLOCK_IN)))
 
 
 @triton.jit
-def _shrink(
-    x,
-    a,
-    slots,
-    low,
-    parts,
-    counters,
-    first,
+def _shrink_kernel(
+    out_ptr,
+    x_ptr,
+    a_ptr,
+    partial_ptr,  # [tiles, SPLITS, BLOCK_ROWS, BLOCK_COLUMNS], None where nothing is split
+    counter_ptr,
+    adapter_ptr,
+    first_adapter,
     rows,
     width,
-    inside,
-    share,
-    x_row,
-    a_slot,
-    a_row,
-    LISTED: tl.constexpr,
+    features,
+    split_in,
+    strides,  # row of x; adapter, row of A
     SPLITS: tl.constexpr,
-    ROWS: tl.constexpr,
-    WIDE: tl.constexpr,
-    DEPTH: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
+    BLOCK_IN: tl.constexpr,
 ):
-    tall = tl.cdiv(rows, ROWS)
-    block, part = tl.program_id(0) // tall, tl.program_id(2)
-    slot = (tl.load(slots + block) if LISTED else first + block).to(tl.int64)
-    of_rows = (tl.program_id(0) % tall) * ROWS + tl.arange(0, ROWS)
-    of_wide = tl.program_id(1) * WIDE + tl.arange(0, WIDE)
-    of_depth = tl.arange(0, DEPTH)
-    lanes = (block * rows + of_rows).to(tl.int64)
-    x += lanes[:, None] * x_row
-    a += slot * a_slot + of_wide[:, None] * a_row
-    total = tl.zeros([ROWS, WIDE], tl.float32)
-    for start in range(part * share, tl.minimum(part * share + share, inside), DEPTH):
-        places = start + of_depth
-        there = places < inside
-        left = tl.load(
-            x + places[None, :], mask=(of_rows < rows)[:, None] & there[None, :], other=0.0
-        )
-        right = tl.load(
-            a + places[None, :], mask=(of_wide < width)[:, None] & there[None, :], other=0.0
-        )
-        total += tl.dot(left, tl.trans(right), input_precision="ieee")
-    real = (of_rows < rows)[:, None] & (of_wide < width)[None, :]
-    low += lanes[:, None] * width + of_wide[None, :]
+    block, in_rows = _tile_of_rows(tl.program_id(0), rows, BLOCK_ROWS)
+    adapter = _adapter_of(block, adapter_ptr, first_adapter)
+    split = tl.program_id(2)
+    columns = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
+    row_mask, column_mask = (in_rows < rows)[:, None], columns < width
+    x_ptr += row_index * strides[0]
+    a_ptr += adapter * strides[1] + columns[:, None] * strides[2]
+    total = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+    for start in range(split * split_in, tl.minimum((split + 1) * split_in, features), BLOCK_IN):
+        inputs = start + tl.arange(0, BLOCK_IN)
+        in_mask = (inputs < features)[None, :]
+        x = tl.load(x_ptr + inputs[None, :], mask=row_mask & in_mask, other=0.0)
+        a = tl.load(a_ptr + inputs[None, :], mask=column_mask[:, None] & in_mask, other=0.0)
+        total += tl.dot(x, tl.trans(a), input_precision="ieee")
+    mask = row_mask & column_mask[None, :]
+    out_ptr += row_index * width + columns[None, :]
     if SPLITS == 1:
-        tl.store(low, total.to(low.dtype.element_ty), mask=real)
+        tl.store(out_ptr, total.to(out_ptr.dtype.element_ty), mask=mask)
     else:
+        # Every program stores its partial sum and counts itself. The last one to come adds them up
+        # in the order of the splits, so that the result does not depend on who was last.
         tile = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1)
-        parts += (
-            tile * (SPLITS * ROWS * WIDE)
-            + tl.arange(0, ROWS)[:, None] * WIDE
-            + tl.arange(0, WIDE)[None, :]
+        size: tl.constexpr = BLOCK_ROWS * BLOCK_COLUMNS
+        partial_ptr += (
+            tile * (SPLITS * size)
+            + tl.arange(0, BLOCK_ROWS)[:, None] * BLOCK_COLUMNS
+            + tl.arange(0, BLOCK_COLUMNS)[None, :]
         )
-        tl.store(parts + part * (ROWS * WIDE), total)
-        tl.debug_barrier()  # all of this program's part is written before it says so
-        before = tl.atomic_add(counters + tile, 1, sem="acq_rel")
-        if before == SPLITS - 1:
+        tl.store(partial_ptr + split * size, total)
+        tl.debug_barrier()  # all threads have stored before the program counts itself
+        arrived = tl.atomic_add(counter_ptr + tile, 1, sem="acq_rel")
+        if arrived == SPLITS - 1:
             tl.debug_barrier()
-            total = tl.zeros([ROWS, WIDE], tl.float32)
-            for one in range(SPLITS):
-                total += tl.load(parts + one * (ROWS * WIDE), cache_modifier=".cg")
-            tl.store(low, total.to(low.dtype.element_ty), mask=real)
-            tl.store(counters + tile, 0)
+            total = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
+            for other in range(SPLITS):
+                # from L2: the L1 cache may hold what was there before
+                total += tl.load(partial_ptr + other * size, cache_modifier=".cg")
+            tl.store(out_ptr, total.to(out_ptr.dtype.element_ty), mask=mask)
+            tl.store(counter_ptr + tile, 0)
 
 
-def expand(plain: Tensor, low: Low, b: Seconds, routing: Routing) -> list[Tensor]:
-    """What the base makes of the rows for all sisters, [rows, widths one after the other], plus
-    what B makes of them: one tensor for each sister."""
-    lanes, rows = len(plain), len(plain) // routing.blocks
-    total, tall = sum(b.widths), _power(rows, 64)
-    parts = routing.blocks * triton.cdiv(rows, tall)
-    wide = _columns(parts, b.widths, _area(plain) // tall)
-    found = plain.new_empty(lanes * total)
-    absent = [0] * (3 - len(b.widths))
-    _expand[(sum(triton.cdiv(width, wide) for width in b.widths), parts)](
-        plain,
-        low.values,
+def expand(base_out: Tensor, lora_a_out: LoraAOutput, b: LoraB, routing: Routing) -> list[Tensor]:
+    """The base's output of fused projections, [rows, all widths side by side], plus what B adds:
+    one contiguous [rows, width] for each projection."""
+    rows = len(base_out) // routing.blocks
+    block_rows = _block_size(rows, _MAX_BLOCK_ROWS)
+    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    block_columns = _block_columns(row_tiles, block_rows, b.widths, base_out.element_size())
+    column_tiles = sum(triton.cdiv(width, block_columns) for width in b.widths)
+    out = base_out.new_empty(len(base_out) * sum(b.widths))
+    _expand_kernel[(column_tiles, row_tiles)](
+        out,
+        base_out,
+        lora_a_out.values,
         b.matrix,
-        b.matrix if routing.slots is None else routing.slots,
-        found,
-        b.scale,
+        routing.slots,
         routing.first,
-        lanes,
+        len(base_out),
         rows,
         b.rank,
-        *(plain.stride(0), low.values.stride(0), low.step, b.matrix.stride(0)),
-        *(*b.starts, *absent),
-        *(*b.widths, *absent),
-        routing.slots is not None,
-        tall,
-        _power(b.rank),
-        wide,
+        b.scale,
+        _strides(base_out, lora_a_out, b),
+        tuple(b.starts),
+        tuple(b.widths),
+        BLOCK_ROWS=block_rows,
+        BLOCK_RANK=_block_size(b.rank),
+        BLOCK_COLUMNS=block_columns,
         num_warps=4,
     )
-    return [
-        part.view(lanes, width)
-        for part, width in zip(
-            found.split([lanes * width for width in b.widths]), b.widths, strict=True
-        )
-    ]
+    parts = out.split([len(base_out) * width for width in b.widths])
+    return [part.view(-1, width) for part, width in zip(parts, b.widths, strict=True)]
 
 
 @triton.jit
-def _expand(
-    plain,
-    low,
-    b,
-    slots,
-    found,
-    scale,
-    first,
-    count,
+def _expand_kernel(
+    out_ptr,  # the outputs of all projections one after the other, each [total_rows, width]
+    base_ptr,
+    lora_a_ptr,
+    b_ptr,
+    adapter_ptr,
+    first_adapter,
+    total_rows,
     rows,
     rank,
-    plain_row,
-    low_row,
-    low_step,
-    b_slot,
-    start_0,
-    start_1,
-    start_2,
-    width_0,
-    width_1,
-    width_2,
-    LISTED: tl.constexpr,
-    ROWS: tl.constexpr,
-    RANK: tl.constexpr,
-    WIDE: tl.constexpr,
+    scale,
+    strides,  # row of the base's output; row, adapter of A's output; adapter of B
+    starts,
+    widths,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_RANK: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
 ):
-    tile, tall = tl.program_id(0), tl.cdiv(rows, ROWS)
-    block = tl.program_id(1) // tall
-    slot = (tl.load(slots + block) if LISTED else first + block).to(tl.int64)
-    after_0 = tl.cdiv(width_0, WIDE)
-    after_1 = after_0 + tl.cdiv(width_1, WIDE)
-    second, third = tile >= after_0, tile >= after_1
-    sister = second.to(tl.int32) + third.to(tl.int32)
-    start = tl.where(third, start_2, tl.where(second, start_1, start_0))
-    width = tl.where(third, width_2, tl.where(second, width_1, width_0))
-    before = tl.where(third, width_0 + width_1, tl.where(second, width_0, 0))
-    tile -= tl.where(third, after_1, tl.where(second, after_0, 0))
-    of_rows = (tl.program_id(1) % tall) * ROWS + tl.arange(0, ROWS)
-    of_wide = tile * WIDE + tl.arange(0, WIDE)
-    of_rank = tl.arange(0, RANK)
-    lanes = (block * rows + of_rows).to(tl.int64)[:, None]
-    real = (of_rows < rows)[:, None] & (of_wide < width)[None, :]
-    value = tl.load(plain + lanes * plain_row + before + of_wide[None, :], mask=real, other=0.0)
+    block, in_rows = _tile_of_rows(tl.program_id(1), rows, BLOCK_ROWS)
+    adapter = _adapter_of(block, adapter_ptr, first_adapter)
+    # Tiles of columns are numbered through all projections: find the one this tile belongs to.
+    zero = tl.full([], 0, tl.int32)
+    tile, projection, columns_before, tiles_before = tl.program_id(0), zero, zero, zero
+    start, width = starts[0], widths[0]
+    for i in tl.static_range(1, len(widths)):
+        tiles = tiles_before + tl.cdiv(width, BLOCK_COLUMNS)
+        later = tile >= tiles
+        columns_before = tl.where(later, columns_before + width, columns_before)
+        tiles_before = tl.where(later, tiles, tiles_before)
+        projection = tl.where(later, i, projection)
+        start, width = tl.where(later, starts[i], start), tl.where(later, widths[i], width)
+    columns = (tile - tiles_before) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
+    mask = (in_rows < rows)[:, None] & (columns < width)[None, :]
+    base = tl.load(
+        base_ptr + row_index * strides[0] + columns_before + columns[None, :], mask=mask, other=0.0
+    )
+    lora_a_ptr += row_index * strides[1] + adapter * strides[2] + projection * rank
+    b_ptr += adapter * strides[3] + start
+    added = _lora_b_product(lora_a_ptr, b_ptr, in_rows < rows, columns, width, rank, BLOCK_RANK)
+    tl.store(
+        out_ptr + columns_before.to(tl.int64) * total_rows + row_index * width + columns[None, :],
+        (base.to(tl.float32) + scale * added).to(out_ptr.dtype.element_ty),
+        mask=mask,
+    )
+
+
+@triton.jit
+def _lora_b_product(lora_a_ptr, b_ptr, row_mask, columns, width, rank, BLOCK_RANK: tl.constexpr):
+    """Rows after A, at [rows, 1] pointers, times B, [rank, width]: [rows, columns] in float32."""
+    ranks = tl.arange(0, BLOCK_RANK)
     left = tl.load(
-        low + lanes * low_row + slot * low_step + sister * rank + of_rank[None, :],
-        mask=(of_rows < rows)[:, None] & (of_rank < rank)[None, :],
-        other=0.0,
+        lora_a_ptr + ranks[None, :], mask=row_mask[:, None] & (ranks < rank)[None, :], other=0.0
     )
     right = tl.load(
-        b + slot * b_slot + start + of_rank[:, None] * width + of_wide[None, :],
-        mask=(of_rank < rank)[:, None] & (of_wide < width)[None, :],
+        b_ptr + ranks[:, None] * width + columns[None, :],
+        mask=(ranks < rank)[:, None] & (columns < width)[None, :],
         other=0.0,
     )
-    value = value.to(tl.float32) + scale * tl.dot(left, right, input_precision="ieee")
-    tl.store(
-        found + before.to(tl.int64) * count + lanes * width + of_wide[None, :],
-        value.to(found.dtype.element_ty),
-        mask=real,
-    )
+    return tl.dot(left, right, input_precision="ieee")
 
 
-def gated(plain: Tensor, low: Low | None, b: Seconds | None, routing: Routing | None) -> Tensor:
-    """SiLU of the first half of the columns times the second half, after what B adds to both;
-    without B, of the base's values alone."""
+def expand_swiglu(
+    base_out: Tensor, lora_a_out: LoraAOutput | None, b: LoraB | None, routing: Routing | None
+) -> Tensor:
+    """SwiGLU of a gate and an up projection: silu(gate) * up, after B has been added to both.
+
+    base_out: [rows, 2 * width], the gate's columns first
+    Without B, of the base's output alone. Returns [rows, width].
+    """
     routing = Routing(None, 1) if routing is None else routing
-    lanes, rows, width = (
-        len(plain),
-        len(plain) // routing.blocks,
-        plain.shape[1] // 2 if b is None else b.widths[0],
-    )
-    tall = _power(rows, 64)
-    parts = routing.blocks * triton.cdiv(rows, tall)
-    wide = _columns(parts, [width], _area(plain) // tall)
-    found = plain.new_empty(lanes, width)
-    start_gate, start_up = (0, 0) if b is None else b.starts
-    rank, scale = (1, 1.0) if b is None else (b.rank, b.scale)
-    matrix, values = plain if b is None else b.matrix, plain if low is None else low.values
-    _gated[(triton.cdiv(width, wide), parts)](
-        plain,
-        values,
-        matrix,
-        plain if routing.slots is None else routing.slots,
-        found,
-        scale,
+    rows, width = len(base_out) // routing.blocks, base_out.shape[1] // 2
+    if b is not None:
+        width = b.widths[0]
+    block_rows = _block_size(rows, _MAX_BLOCK_ROWS)
+    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    block_columns = _block_columns(row_tiles, block_rows, [width], base_out.element_size())
+    out = base_out.new_empty(len(base_out), width)
+    _expand_swiglu_kernel[(triton.cdiv(width, block_columns), row_tiles)](
+        out,
+        base_out,
+        None if lora_a_out is None else lora_a_out.values,
+        None if b is None else b.matrix,
+        routing.slots,
         routing.first,
         rows,
-        rank,
         width,
-        *(plain.stride(0), values.stride(0), 0 if low is None else low.step, matrix.stride(0)),
-        *(start_gate, start_up),
-        b is not None,
-        routing.slots is not None,
-        tall,
-        _power(rank),
-        wide,
+        1 if b is None else b.rank,
+        1.0 if b is None else b.scale,
+        _strides(base_out, lora_a_out, b),
+        (0, 0) if b is None else tuple(b.starts),
+        BLOCK_ROWS=block_rows,
+        BLOCK_RANK=_block_size(1 if b is None else b.rank),
+        BLOCK_COLUMNS=block_columns,
         num_warps=4,
     )
-    return found
+    return out
 
 
 @triton.jit
-def _gated(
-    plain,
-    low,
-    b,
-    slots,
-    found,
-    scale,
-    first,
+def _expand_swiglu_kernel(
+    out_ptr,
+    base_ptr,
+    lora_a_ptr,  # None without adapters
+    b_ptr,
+    adapter_ptr,
+    first_adapter,
     rows,
-    rank,
     width,
-    plain_row,
-    low_row,
-    low_step,
-    b_slot,
-    start_gate,
-    start_up,
-    ADAPTED: tl.constexpr,
-    LISTED: tl.constexpr,
-    ROWS: tl.constexpr,
-    RANK: tl.constexpr,
-    WIDE: tl.constexpr,
+    rank,
+    scale,
+    strides,  # row of the base's output; row, adapter of A's output; adapter of B
+    starts,  # of B of the gate and of the up projection
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_RANK: tl.constexpr,
+    BLOCK_COLUMNS: tl.constexpr,
 ):
-    tall = tl.cdiv(rows, ROWS)
-    block = tl.program_id(1) // tall
-    of_rows = (tl.program_id(1) % tall) * ROWS + tl.arange(0, ROWS)
-    of_wide = tl.program_id(0) * WIDE + tl.arange(0, WIDE)
-    lanes = (block * rows + of_rows).to(tl.int64)[:, None]
-    real = (of_rows < rows)[:, None] & (of_wide < width)[None, :]
-    plain += lanes * plain_row + of_wide[None, :]
-    gate = tl.load(plain, mask=real, other=0.0).to(tl.float32)
-    up = tl.load(plain + width, mask=real, other=0.0).to(tl.float32)
-    dtype = found.dtype.element_ty
-    if ADAPTED:
-        slot = (tl.load(slots + block) if LISTED else first + block).to(tl.int64)
-        of_rank = tl.arange(0, RANK)
-        low += lanes * low_row + slot * low_step + of_rank[None, :]
-        b += slot * b_slot + of_rank[:, None] * width + of_wide[None, :]
-        some = (of_rows < rows)[:, None] & (of_rank < rank)[None, :]
-        both = (of_rank < rank)[:, None] & (of_wide < width)[None, :]
-        gate += scale * tl.dot(
-            tl.load(low, mask=some, other=0.0),
-            tl.load(b + start_gate, mask=both, other=0.0),
-            input_precision="ieee",
+    block, in_rows = _tile_of_rows(tl.program_id(1), rows, BLOCK_ROWS)
+    columns = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
+    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
+    mask = (in_rows < rows)[:, None] & (columns < width)[None, :]
+    base_ptr += row_index * strides[0] + columns[None, :]
+    gate = tl.load(base_ptr, mask=mask, other=0.0).to(tl.float32)
+    up = tl.load(base_ptr + width, mask=mask, other=0.0).to(tl.float32)
+    dtype = out_ptr.dtype.element_ty
+    if lora_a_ptr is not None:
+        adapter = _adapter_of(block, adapter_ptr, first_adapter)
+        lora_a_ptr += row_index * strides[1] + adapter * strides[2]
+        b_ptr += adapter * strides[3]
+        gate += scale * _lora_b_product(
+            lora_a_ptr, b_ptr + starts[0], in_rows < rows, columns, width, rank, BLOCK_RANK
         )
-        up += scale * tl.dot(
-            tl.load(low + rank, mask=some, other=0.0),
-            tl.load(b + start_up, mask=both, other=0.0),
-            input_precision="ieee",
+        up += scale * _lora_b_product(
+            lora_a_ptr + rank, b_ptr + starts[1], in_rows < rows, columns, width, rank, BLOCK_RANK
         )
-        gate, up = (
-            gate.to(dtype).to(tl.float32),
-            up.to(dtype).to(tl.float32),
-        )  # rounded where the model's own code rounds
+        # rounded where the model's own code rounds
+        gate, up = gate.to(dtype).to(tl.float32), up.to(dtype).to(tl.float32)
     gate = (gate / (1.0 + tl.exp(-gate))).to(dtype).to(tl.float32)
-    tl.store(found + lanes * width + of_wide[None, :], (gate * up).to(dtype), mask=real)
+    tl.store(out_ptr + row_index * width + columns[None, :], (gate * up).to(dtype), mask=mask)
 
 
-def _power(size: int, most: int = 1 << 30) -> int:
-    """The power of two that holds so many, within what a product in a kernel takes."""
-    return max(16, min(most, 1 << (size - 1).bit_length()))
+def _strides(
+    base_out: Tensor, lora_a_out: LoraAOutput | None, b: LoraB | None
+) -> tuple[int, int, int, int]:
+    if lora_a_out is None or b is None:
+        return base_out.stride(0), 0, 0, 0
+    return (
+        base_out.stride(0),
+        lora_a_out.values.stride(0),
+        lora_a_out.adapter_stride,
+        b.matrix.stride(0),
+    )
 
 
-def _area(values: Tensor) -> int:
-    """Numbers of a tile, so that they stay in registers."""
-    return 8192 // values.element_size()
+def _block_size(size: int, most: int = 1 << 30) -> int:
+    """The power of two that holds `size`, within what `tl.dot` takes."""
+    return max(_MIN_DOT, min(most, 1 << (size - 1).bit_length()))
 
 
-def _columns(parts: int, widths: Sequence[int], most: int) -> int:
-    """Columns of a tile: as many as leave enough tiles to keep the GPU busy."""
-    size = min(256, most, _power(min(widths)))
-    while size > 32 and parts * sum(widths) < _BUSY * size:
-        size //= 2
-    return size
+def _block_columns(row_tiles: int, block_rows: int, widths: Sequence[int], itemsize: int) -> int:
+    """Columns of a tile: as many as fit into registers and leave enough tiles to keep the GPU
+    busy."""
+    columns = min(256, 8192 // itemsize // block_rows, _block_size(min(widths)))
+    while columns > 32 and row_tiles * sum(widths) < _PROGRAMS * columns:
+        columns //= 2
+    return columns
+
+
+def _round_up(value: int, step: int) -> int:
+    return triton.cdiv(value, step) * step

@@ -7,8 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from redqueen.engine.torch.attention import use_grouped, use_kernels
+from redqueen.engine.torch.attention import takes_kv_ranges, use_grouped_attention
 from redqueen.engine.torch.cache import KVCache, PromptKV
+from redqueen.engine.torch.kernel_layers import use_kernels
 from redqueen.engine.torch.population import Population
 from redqueen.engine.torch.routing import Routing, put
 from redqueen.models.base import Base
@@ -19,8 +20,8 @@ class Forward:
 
     def __init__(self, base: Base, population: Population | None) -> None:
         self.base, self.population = base, population
-        use_grouped(base.model)
-        self.has_kv_ranges = use_kernels(base.model)
+        use_grouped_attention(base.model)
+        self.has_kv_ranges = use_kernels(base.model) and takes_kv_ranges(base.model)
         """Whether decode attention takes the range of positions that each sequence sees, and not a
         mask over all positions."""
         self.config = base.model.config.get_text_config()

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from redqueen.engine.torch.fused_projections import Sisters
+from redqueen.engine.torch.fused_projections import FusedProjections
 from redqueen.engine.torch.layout import Layout
 from redqueen.engine.torch.routing import Routing
 from redqueen.errors import ConfigError
@@ -53,14 +53,13 @@ class Population(nn.Module):
         self.routing: Routing | None = None
         """Of the forward pass that is under way."""
         linears = self.rows.linears
-        self.sisters = [
-            Sisters(self, names, [linears[name] for name in names])
+        self.fused_projections = [
+            FusedProjections(self, names, [linears[name] for name in names])
             for names in _group_by_input(self.names)
         ]
-        """Projections that have their input in common, such as those of queries, keys and values."""
-        for sisters in self.sisters:
-            for name in sisters.names:
-                _replace(base.model, name, AdaptedLinear(self, name, linears[name], sisters))
+        for projections in self.fused_projections:
+            for name in projections.names:
+                _replace(base.model, name, AdaptedLinear(self, name, linears[name], projections))
         for slot in range(slots):
             self.reset(slot, seed + slot)
 
@@ -87,8 +86,8 @@ class Population(nn.Module):
         """To be called when the weights have changed."""
         if not self.same_dtype:
             self.used.copy_(self.weights)
-        for sisters in self.sisters:
-            sisters.refresh()
+        for projections in self.fused_projections:
+            projections.refresh()
 
     def reset(self, slot: int, seed: int) -> None:
         """A is uniform within 1 / sqrt(in), B zero: a new member equals the base."""
@@ -123,11 +122,11 @@ class AdaptedLinear(nn.Module):
     """A frozen linear layer with an adapter for each slot."""
 
     def __init__(
-        self, population: Population, name: str, linear: nn.Linear, sisters: Sisters
+        self, population: Population, name: str, linear: nn.Linear, projections: FusedProjections
     ) -> None:
         super().__init__()
         self.linear = linear
-        self.sisters, self.number = sisters, sisters.names.index(name)
+        self.projections, self.index = projections, projections.names.index(name)
         self.weight, self.bias = linear.weight, linear.bias  # where transformers looks for them
         # Not as a submodule: the population owns the layer, not the other way round.
         self.__dict__["population"] = population
@@ -147,8 +146,8 @@ class AdaptedLinear(nn.Module):
         """[rows, tokens, in] to [rows, tokens, out]."""
         population: Population = self.__dict__["population"]
         routing = self.routing
-        if self.sisters.serves(x, routing):
-            return self.sisters.value(x, routing, self.number)
+        if self.projections.can_fuse(x, routing):
+            return self.projections.output(x, routing, self.index)
         if routing is None:
             return nn.functional.linear(x, self.linear.weight, self.linear.bias)
         if torch.is_grad_enabled():
@@ -156,7 +155,8 @@ class AdaptedLinear(nn.Module):
                 x, self.a, self.b, self, routing, population.scale
             )
         # Without a backward pass, A is applied once for all projections with this input.
-        return self.value(x, self.sisters.low(x, routing, self.number), routing, population.scale)
+        lora_a_output = self.projections.lora_a_output(x, routing, self.index)
+        return self.value(x, lora_a_output, routing, population.scale)
 
     def value(self, x: Tensor, low: Tensor, routing: Routing, scale: float) -> Tensor:
         """The base's output plus scale * low @ B, with low = x @ A: [blocks, rows * tokens, rank]."""
