@@ -55,10 +55,7 @@ class LoraB:
 @triton.jit
 def _adapter_of(block, adapter_ptr, first_adapter):
     """The adapter of a block of rows: listed, or consecutive from the first one on."""
-    if adapter_ptr is None:
-        adapter = first_adapter + block
-    else:
-        adapter = tl.load(adapter_ptr + block)
+    adapter = first_adapter + block if adapter_ptr is None else tl.load(adapter_ptr + block)
     return adapter.to(tl.int64)
 
 
@@ -385,4 +382,4 @@ def _block_columns(row_tiles: int, block_rows: int, widths: Sequence[int], items
 
 
 def _round_up(value: int, step: int) -> int:
-    return triton.cdiv(value, step) * step
+    return -(-value // step) * step

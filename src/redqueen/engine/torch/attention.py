@@ -2,9 +2,10 @@
 heads share (grouped-query attention).
 
 Models repeat the keys and values for each of their query heads, which for a single token is most of
-the work. Here the query heads that share keys stand side by side as if they were tokens, and nothing
-is copied. Longer queries go to torch's attention. Where the decode kernel is in use, the "mask" of a
-decode step is the range of positions that each sequence sees, [sequences, 1, 1, 2], as integers.
+the work. Here the query heads that share keys stand side by side as if they were tokens, and
+nothing is copied. Longer queries go to torch's attention. Where the decode kernel is in use, the
+"mask" of a decode step is the range of positions that each sequence sees, [sequences, 1, 1, 2], as
+integers.
 
 A model is switched over by its own attention setting; other models of the process are not touched.
 """

@@ -5,7 +5,9 @@ On a GPU a step is captured as a CUDA graph and replayed: launching its kernels 
 take longer than they run. Batches are kept between calls, and their graphs with them.
 """
 
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -149,7 +151,7 @@ class DecodeBatch:
         for values, old in zip(changed, before, strict=True):
             values.copy_(old)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self.graph_pool()):
+        with _without_gc(), torch.cuda.graph(graph, pool=self.graph_pool()):
             self._step(window, sampling)
         return graph
 
@@ -177,6 +179,18 @@ class DecodeBatch:
             "out_logprobs",
         ):
             getattr(self, name)[target] = getattr(other, name)[source]
+
+
+@contextmanager
+def _without_gc() -> Iterator[None]:
+    """Collecting another engine's graphs and tensors within a capture would invalidate it."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 class DecodeBatchPool:
