@@ -15,7 +15,7 @@ COMMANDS = {
     "run": ("redqueen.cli.run:run", "Play the arms race."),
     "study": ("redqueen.cli.run:study", "Play several sets of rules as worlds of one run."),
     "resume": ("redqueen.cli.run:resume", "Go on with a run that was stopped or killed."),
-    "runs": ("redqueen.cli.runs:runs", "List the runs there are."),
+    "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),
     "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side."),
