@@ -64,13 +64,10 @@ class Command:
         os.kill(self.process.pid, number)
 
 
-def start(folder: Path, *words: str | Path, items: int | None = None) -> Command:
-    """The command, with its output in a new folder. With `items`, held-out suites are cut to their
-    first ones."""
+def start(folder: Path, *words: str | Path) -> Command:
+    """The command, with its output in a new folder."""
     folder.mkdir(parents=True)
-    process = _context.Process(
-        target=_main, args=([str(word) for word in words], str(folder), items)
-    )
+    process = _context.Process(target=_main, args=([str(word) for word in words], str(folder)))
     process.start()
     command = Command(process, folder)
     return command._until((folder / "err").exists)
@@ -87,15 +84,10 @@ def tiny(out: Path, *settings: str) -> list[str]:
     ]
 
 
-def _main(words: list[str], folder: str, items: int | None) -> None:
+def _main(words: list[str], folder: str) -> None:
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(file, number)
-    if items is not None:
-        import redqueen.pawn.heldout as heldout
-
-        whole = heldout.load_suite
-        heldout.load_suite = lambda name: whole(name)[:items]  # type: ignore[assignment]
     from redqueen.cli.app import main
 
     sys.argv = ["redqueen", *words]

@@ -42,7 +42,7 @@ def straight(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begin(tmp_path: Path) -> Begin:
     """A command, in a process that this test owns."""
     number = iter(range(100))
-    return lambda *words, items=None: start(tmp_path / f"log-{next(number)}", *words, items=items)
+    return lambda *words: start(tmp_path / f"log-{next(number)}", *words)
 
 
 def test_a_run_ends_with_its_members_and_where_everything_is(straight: Path) -> None:
@@ -172,12 +172,13 @@ def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_
         "fixed.tiers=[2, 3]",
         "evaluate.suite=heldout-quick",
         "evaluate.every=1",
+        "evaluate.limit=3",
     )
-    command = begin(*tiny(tmp_path / "run", *settings), items=3).wait()
+    command = begin(*tiny(tmp_path / "run", *settings)).wait()
     assert "measuring the base and 2 students on heldout-quick, 3 problems each" in command.err
     assert command.err.count("held-out: S0 ") == 1
     assert (
-        "heldout-quick: the base has" in command.out
+        "heldout-quick: the base solves" in command.out
         and "students on average" in command.out
         and "weakest student" in command.out
     )
@@ -193,7 +194,7 @@ def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_
     )  # as if it had been killed after step 1, before the measurement was written down
     with contextlib.closing(sqlite3.connect(tmp_path / "run/run.sqlite")) as connection, connection:
         connection.execute("DELETE FROM evals WHERE step = 1")
-    again = begin("resume", tmp_path / "run", items=3).wait()
+    again = begin("resume", tmp_path / "run").wait()
     assert (
         again.err.index("going on after step 1")
         < again.err.index("held-out: S0 ")
