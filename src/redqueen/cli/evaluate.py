@@ -4,7 +4,7 @@ import json
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -20,12 +20,10 @@ from redqueen.evaluate.run_members import find_run
 from redqueen.evaluate.runner import EvalTask, load_task, open_graders
 from redqueen.evaluate.runner import evaluate as evaluate_model
 from redqueen.evaluate.suites import expand_names
+from redqueen.evaluate.targets import Target, is_adapter, open_target
 from redqueen.jsonl import open_output
 from redqueen.pawn.heldout import load_suite, shipped_score
 from redqueen.sandbox import Sandbox
-
-if TYPE_CHECKING:
-    from redqueen.evaluate.targets import Target
 
 PROPOSALS = "proposals"
 """No suite: it measures how well a base proposes."""
@@ -126,9 +124,6 @@ def evaluate(
     tasks = [load_task(name, data, limit) for name in names if name != PROPOSALS]
     if out is not None and not out.parent.is_dir():
         raise ConfigError(f"--out {out}: there is no folder {out.parent}")
-    # imports torch: only once all names are known to be valid
-    from redqueen.evaluate.targets import is_adapter, open_target
-
     if PROPOSALS in names and (find_run(target) is not None or is_adapter(target)):
         raise ConfigError(f"the suite '{PROPOSALS}' takes a base")
     model = open_target(target, member or (), world, base=base, device=device, dtype=dtype)
@@ -161,7 +156,7 @@ def evaluate(
     _write(result | where | {"suites": rows}, out or _unstored_path(model, unstored), as_json)
 
 
-def _introduce(target: "Target") -> None:
+def _introduce(target: Target) -> None:
     base = target.base
     note(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}")
     if target.run:
@@ -170,7 +165,7 @@ def _introduce(target: "Target") -> None:
         note(f"{', '.join(names[:16])}{more} after step {target.step}, and the base")
 
 
-def _cache_path(target: "Target", out: Path | None) -> Path | None:
+def _cache_path(target: Target, out: Path | None) -> Path | None:
     """Beside the JSON, or in the run's folder."""
     if out is not None:
         return out.with_suffix(".attempts.jsonl")
@@ -210,7 +205,7 @@ def _store(results: list[EvalResult]) -> list[str]:
     return unstored
 
 
-def _unstored_path(target: "Target", unstored: list[str]) -> Path | None:
+def _unstored_path(target: Target, unstored: list[str]) -> Path | None:
     """A file in the run's folder for what could not go into its ledger."""
     if target.run is None or not unstored:
         return None
@@ -256,7 +251,7 @@ def _write(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
 
 
 def _propose(
-    target: "Target",
+    target: Target,
     prompt_format: str | None,
     sandbox: Sandbox,
     limit: int | None,

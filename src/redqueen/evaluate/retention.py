@@ -24,7 +24,6 @@ from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.ledger.members import newest_checkpoint, saved_members
 from redqueen.records import Member
 from redqueen.rng import seed_for
-from redqueen.stages.evolve.breed import breed
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
 from redqueen.stages.evolve.operator import OperatorSettings
@@ -73,6 +72,8 @@ def retention(
 ) -> list[Retention]:
     """Test operators, by name or import path, on the two best students of a run; all that are
     known where none is named. The controls are always tested."""
+    from redqueen.stages.evolve.breed import breed
+
     names = [*CONTROLS, *(name for name in operators or _known() if name not in CONTROLS)]
     planned = {name: plan_operator(name) for name in names}
     config, parents = _read_parents(folder, base)

@@ -7,6 +7,7 @@ and members, the base is one of the models: a new adapter, which adds nothing to
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from redqueen.config.engine import LoraConfig
 from redqueen.core.run import Run
@@ -16,10 +17,11 @@ from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import BASE, Model
 from redqueen.evaluate.run_members import RunMembers, load_members, select_members
 from redqueen.ledger.durable import checksum
-from redqueen.models.base import Dtype
-from redqueen.models.peft_io import base_of, load_adapter
 from redqueen.sandbox import Sandbox
 from redqueen.tasks.prompts import PromptFormat, load_prompt_format
+
+if TYPE_CHECKING:
+    from redqueen.models.base import Dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def open_target(
     *,
     base: str | None = None,
     device: str = "auto",
-    dtype: Dtype = "auto",
+    dtype: "Dtype" = "auto",
 ) -> Target:
     """A base by name or place, a folder with adapter_config.json, a run folder, or a member in it.
     `base`: where the base is, if the adapter or the run does not lead to it."""
@@ -129,7 +131,9 @@ def target_of_run(
     )
 
 
-def _open_adapter(folder: Path, base: str | None, device: str, dtype: Dtype) -> Target:
+def _open_adapter(folder: Path, base: str | None, device: str, dtype: "Dtype") -> Target:
+    from redqueen.models.peft_io import base_of, load_adapter
+
     adapter = load_adapter(folder)
     named, fingerprint = base_of(folder)
     lora = LoraConfig(rank=adapter.rank, alpha=adapter.alpha, targets=adapter.targets)
@@ -148,7 +152,7 @@ def _open_adapter(folder: Path, base: str | None, device: str, dtype: Dtype) -> 
     )
 
 
-def _open_members(selected: RunMembers, base: str | None, device: str, dtype: Dtype) -> Target:
+def _open_members(selected: RunMembers, base: str | None, device: str, dtype: "Dtype") -> Target:
     config, step = selected.config, selected.checkpoint.step
     # read first: a run that goes on deletes old checkpoints
     adapters = load_members(selected, base)
