@@ -31,7 +31,7 @@ from redqueen.errors import StorageError
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.manifest import read_state
-from redqueen.ledger.store import FILE, Ledger, digest, last_step, reader
+from redqueen.ledger.store import FILE, Ledger, digest, last_step, open_to_read
 
 NUMBERS = 4000
 PROPOSALS = 3
@@ -133,7 +133,7 @@ def inspect(folder: Path, ledger_acknowledged: int, checkpoint_acknowledged: int
     if not (folder / FILE).exists():
         assert ledger_acknowledged == checkpoint_acknowledged == -1
         return -1
-    with contextlib.closing(reader(folder)) as connection:
+    with contextlib.closing(open_to_read(folder)) as connection:
         last = last_step(connection)
         assert last >= ledger_acknowledged, (
             f"step {ledger_acknowledged} was acknowledged, the ledger ends with {last}"

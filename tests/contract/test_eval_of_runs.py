@@ -22,7 +22,7 @@ from redqueen.evaluate.run_members import select_members
 from redqueen.evaluate.targets import open_target
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
-from redqueen.ledger.store import digest, reader
+from redqueen.ledger.store import digest, open_to_read
 from redqueen.models.base import PAWN, load_base
 from redqueen.models.peft_io import load_adapter
 from tests.contract.benchmark_items import write_items
@@ -73,7 +73,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[set[int]]:
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 

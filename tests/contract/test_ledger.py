@@ -18,7 +18,7 @@ import pytest
 from redqueen.errors import ConfigError, StorageError
 from redqueen.ledger.lock import RunLock, is_held
 from redqueen.ledger.runs import list_runs
-from redqueen.ledger.store import FILE, Ledger, digest, last_step, reader
+from redqueen.ledger.store import FILE, Ledger, digest, last_step, open_to_read
 from redqueen.ledger.tables import TableShape, table_shapes
 
 ABOUT = {
@@ -40,7 +40,7 @@ def ledger(tmp_path: Path) -> Any:
 
 
 def types(folder: Path, table: TableShape) -> dict[str, str]:
-    with contextlib.closing(reader(folder)) as connection:
+    with contextlib.closing(open_to_read(folder)) as connection:
         return {
             row["name"]: row["type"]
             for row in connection.execute(f"PRAGMA table_info({table.name})")
@@ -76,7 +76,7 @@ def play(ledger: Ledger, first: int, last: int) -> None:
 def test_a_new_ledger_knows_what_it_was_made_with(ledger: Ledger) -> None:
     assert ledger.about == {**ABOUT, "schema": "2"}
     assert ledger.last_step() == -1
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [dict(row) for row in connection.execute("SELECT * FROM worlds")] == [
             {**WORLDS[0], "config": '{"seed": 1}'}
         ]
@@ -96,7 +96,7 @@ def test_a_step_is_read_back_as_it_was_written(ledger: Ledger) -> None:
     with Ledger.open(ledger.folder) as again:
         assert again.last_step() == 1
         assert again.about == ledger.about
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [tuple(row) for row in connection.execute("SELECT * FROM metrics")] == [
             (0, 1, "solve/rate", 0.1 + 0.2)
         ]
@@ -109,7 +109,7 @@ def test_whatever_text_a_model_writes_can_be_stored(ledger: Ledger) -> None:
         for number, text in enumerate(texts)
     ]
     ledger.write(0, {"deaths": rows})
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [
             row["reason"] for row in connection.execute("SELECT reason FROM deaths ORDER BY member")
         ] == ["\\ud800 alone", *texts[1:]]
@@ -147,7 +147,7 @@ def test_a_row_that_does_not_fit_fails_the_whole_step(
     with pytest.raises((ValueError, sqlite3.IntegrityError, OverflowError), match=complaint):
         ledger.write(0, {"metrics": [right, row]})
     assert ledger.last_step() == -1
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert connection.execute("SELECT count(*) FROM metrics").fetchone()[0] == 0
     ledger.write(0, {"metrics": [right]})
 
@@ -180,7 +180,7 @@ def test_rows_outside_a_step_replace_those_with_the_same_key(ledger: Ledger) -> 
     ledger.add("evals", [{**row, "correct": 1}, {**row, "sample": 1, "correct": 0}])
     ledger.add("run", [{"name": "steps", "value": "30"}])
     assert ledger.about["steps"] == "30"
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [
             row["correct"]
             for row in connection.execute("SELECT correct FROM evals ORDER BY sample")
@@ -194,7 +194,7 @@ def test_steps_taken_back_and_played_again_give_the_same_digest(ledger: Ledger) 
     expected = digest(ledger.folder)
     ledger.truncate(1)
     assert ledger.last_step() == 1
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         for table in table_shapes().values():
             if table.has_steps:
                 assert (
@@ -288,7 +288,7 @@ def test_a_reader_sees_whole_steps_and_the_writer_does_not_wait_for_it(ledger: L
     done = threading.Event()
 
     def watch() -> None:
-        with contextlib.closing(reader(ledger.folder)) as connection:
+        with contextlib.closing(open_to_read(ledger.folder)) as connection:
             while not done.is_set():
                 connection.execute("BEGIN")
                 step = last_step(connection)
@@ -301,7 +301,7 @@ def test_a_reader_sees_whole_steps_and_the_writer_does_not_wait_for_it(ledger: L
                 assert counts == dict.fromkeys(range(1, step + 1), 200)
                 seen.add(step)
 
-    with ThreadPoolExecutor(1) as pool, contextlib.closing(reader(ledger.folder)) as idle:
+    with ThreadPoolExecutor(1) as pool, contextlib.closing(open_to_read(ledger.folder)) as idle:
         idle.execute("BEGIN")
         assert last_step(idle) == 0  # a reader that never lets go of what it sees
         watcher = pool.submit(watch)
@@ -318,7 +318,7 @@ def test_a_reader_sees_whole_steps_and_the_writer_does_not_wait_for_it(ledger: L
 
 def test_a_reader_cannot_write(ledger: Ledger) -> None:
     with (
-        contextlib.closing(reader(ledger.folder)) as connection,
+        contextlib.closing(open_to_read(ledger.folder)) as connection,
         pytest.raises(sqlite3.OperationalError, match="readonly"),
     ):
         connection.execute("DELETE FROM run")
@@ -353,7 +353,7 @@ def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
-    for opened in (reader, Ledger.open):
+    for opened in (open_to_read, Ledger.open):
         with pytest.raises(ConfigError, match=rf"no run in {tmp_path}"):
             opened(tmp_path)
     path = tmp_path / FILE
@@ -362,7 +362,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_was(tmp_path: Path) 
     foreign = [path.read_bytes(), b"not a database at all" * 100, b""]
     for content in foreign:
         path.write_bytes(content)
-        for opened in (reader, Ledger.open):
+        for opened in (open_to_read, Ledger.open):
             with pytest.raises(ConfigError, match="is not the ledger of a run"):
                 opened(tmp_path)
         assert path.read_bytes() == content
@@ -375,7 +375,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_was(tmp_path: Path) 
 def test_another_schema_is_named_with_what_to_do(schema: str, words: str, ledger: Ledger) -> None:
     ledger.add("run", [{"name": "schema", "value": schema}])
     ledger.close()
-    for opened in (reader, Ledger.open, digest):
+    for opened in (open_to_read, Ledger.open, digest):
         with pytest.raises(
             ConfigError, match=f"has schema {schema}, this version writes schema 2: it is {words}"
         ):
@@ -520,6 +520,6 @@ def test_the_questions_in_the_documentation_can_be_asked(ledger: Ledger) -> None
         if question.strip()
     ]
     assert len(questions) == 2
-    with contextlib.closing(reader(ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(ledger.folder)) as connection:
         for question in questions:
             assert connection.execute(question).fetchall() == []

@@ -16,7 +16,7 @@ from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml, load_config
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import list_runs
-from redqueen.ledger.store import FILE, Ledger, about_of, digest, last_step, reader
+from redqueen.ledger.store import FILE, Ledger, about_of, digest, last_step, open_to_read
 from redqueen.ledger.tables import table_shapes
 
 OLD = Path(__file__).parents[1] / "data" / "schema-1.sqlite"
@@ -37,7 +37,7 @@ def call(*arguments: object) -> str:
 
 
 def test_every_table_has_the_columns_of_the_current_schema(old: Path) -> None:
-    with contextlib.closing(reader(old)) as connection:
+    with contextlib.closing(open_to_read(old)) as connection:
         assert last_step(connection) == 3
         for table in table_shapes().values():
             rows = connection.execute(f"SELECT * FROM {table.name}").fetchall()
@@ -45,7 +45,7 @@ def test_every_table_has_the_columns_of_the_current_schema(old: Path) -> None:
 
 
 def test_problems_verdicts_and_metrics_have_their_new_names(old: Path) -> None:
-    with contextlib.closing(reader(old)) as connection:
+    with contextlib.closing(open_to_read(old)) as connection:
         problem = connection.execute(
             "SELECT * FROM problems WHERE world = 0 ORDER BY step, problem"
         ).fetchone()
@@ -71,7 +71,7 @@ def test_problems_verdicts_and_metrics_have_their_new_names(old: Path) -> None:
 
 
 def test_the_settings_of_an_old_run_are_valid_today(old: Path) -> None:
-    with contextlib.closing(reader(old)) as connection:
+    with contextlib.closing(open_to_read(old)) as connection:
         config = config_from_toml(about_of(connection)["config"])
         worlds = connection.execute("SELECT arm, config FROM worlds ORDER BY world").fetchall()
     assert config.lora.rank == 2 and config.engine.max_num_seqs == 256
@@ -95,7 +95,7 @@ def test_an_old_run_is_listed_reported_compared_exported_and_left_as_it_was(
 
 
 def test_an_old_run_is_not_resumed_and_the_version_that_can_is_named(old: Path) -> None:
-    words = r"a run of redqueen 0\.1\.0 can be read, but not continued"
+    words = r"is a run of redqueen 0\.1\.0: this version can read it, but not continue it"
     result = CliRunner().invoke(app, ["resume", str(old)])
     assert isinstance(result.exception, ConfigError)
     with pytest.raises(ConfigError, match=words):

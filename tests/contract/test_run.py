@@ -19,7 +19,7 @@ from redqueen.core.world import new_world
 from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
-from redqueen.ledger.store import digest, reader
+from redqueen.ledger.store import digest, open_to_read
 from tests.scripted import (
     CountingEngine,
     Script,
@@ -51,7 +51,7 @@ def played(
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with contextlib.closing(reader(folder)) as connection:
+    with contextlib.closing(open_to_read(folder)) as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 
@@ -140,7 +140,7 @@ def test_equal_seeds_have_equal_digests_and_others_do_not(tmp_path: Path) -> Non
 def test_a_reader_in_the_middle_of_a_transaction_does_not_stop_the_run(tmp_path: Path) -> None:
     with scripted_run(tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=4"]) as run:
         play(run, 1)
-        with contextlib.closing(reader(tmp_path)) as connection:
+        with contextlib.closing(open_to_read(tmp_path)) as connection:
             connection.execute("BEGIN")
             assert connection.execute("SELECT max(step) FROM marks").fetchone()[0] == 1
             play(run)

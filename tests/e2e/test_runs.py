@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from redqueen.ledger.store import digest, reader
+from redqueen.ledger.store import digest, open_to_read
 from tests.e2e.processes import Command, start, tiny
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ Begin = Callable[..., Command]
 
 
 def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
-    with contextlib.closing(reader(folder)) as connection:
+    with contextlib.closing(open_to_read(folder)) as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 

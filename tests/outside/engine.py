@@ -150,7 +150,9 @@ class TinyEngine:
             assert b.grad is not None
             self.grads[slot] += b.grad.numpy()
             tokens = sum(len(sample.completion) for sample in own)
-            stats[slot] = SlotStats(len(own), tokens, float(losses.detach()), 0.0, 0.0, 0.0, 0.0, 0.0)
+            stats[slot] = SlotStats(
+                len(own), tokens, float(losses.detach()), 0.0, 0.0, 0.0, 0.0, 0.0
+            )
         return TrainStats(stats, 0, 0.0, 0.0, 0.0, math.nan)
 
     def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:

@@ -16,7 +16,7 @@ from redqueen.config.toml import load_config, to_toml
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.ledger.checkpoint import Checkpoints
-from redqueen.ledger.store import Ledger, reader
+from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
 from redqueen.report.export.problems import difficulty_rating, list_problems
@@ -164,7 +164,7 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
     rows = [
         json.loads(line) for line in (tmp_path / "data" / "problems.jsonl").read_text().splitlines()
     ]
-    with contextlib.closing(reader(run)) as connection:
+    with contextlib.closing(open_to_read(run)) as connection:
         stored = connection.execute(
             "SELECT count(*), sum(verdict = 'correct') FROM attempts"
         ).fetchone()

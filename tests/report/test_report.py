@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
-from redqueen.ledger.store import Ledger, digest, reader
+from redqueen.ledger.store import Ledger, digest, open_to_read
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.escape import escape_controls
@@ -118,7 +118,7 @@ def test_a_run_without_a_single_step_has_a_report(tmp_path: Path) -> None:
 
 def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
     (view,) = gather_runs([run])
-    with contextlib.closing(reader(run)) as connection:
+    with contextlib.closing(open_to_read(run)) as connection:
 
         def one(query: str) -> Any:
             return connection.execute(query).fetchone()[0]
@@ -189,7 +189,7 @@ def test_a_terminal_gets_no_escapes(hostile: Path, tmp_path: Path) -> None:
 
 
 def test_a_problem_is_printed_as_text(hostile: Path) -> None:
-    with contextlib.closing(reader(hostile)) as connection:
+    with contextlib.closing(open_to_read(hostile)) as connection:
         (key,) = connection.execute("SELECT problem FROM problems LIMIT 1").fetchone()
     result = CliRunner().invoke(app, ["report", str(hostile), "--problem", key[:10]])
     assert (

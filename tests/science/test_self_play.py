@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redqueen.core.run import Run
-from redqueen.ledger.store import reader
+from redqueen.ledger.store import open_to_read
 from redqueen.records import Rating
 from tests.scripted import Script, TrustingSandbox, chance, play, scripted_run, student, teacher
 
@@ -42,7 +42,7 @@ def skills(run: Run) -> dict[str, float]:
 
 
 def rows(run: Run, query: str) -> list[tuple[Any, ...]]:
-    with contextlib.closing(reader(run.ledger.folder)) as connection:
+    with contextlib.closing(open_to_read(run.ledger.folder)) as connection:
         return [tuple(row) for row in connection.execute(query)]
 
 

@@ -24,7 +24,7 @@ from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
-from redqueen.ledger.store import Ledger, about_of, base_weights, last_step, reader
+from redqueen.ledger.store import Ledger, about_of, base_weights, last_step, open_to_read
 from redqueen.records import Problem
 from redqueen.rng import seed_for
 from redqueen.sandbox import Sandbox
@@ -200,7 +200,7 @@ def check_shared(arms: Sequence[Arm]) -> None:
 
 def read_arms(folder: Path) -> list[Arm]:
     """The worlds of a run, by their rules."""
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         rows = connection.execute("SELECT arm, config FROM worlds ORDER BY world").fetchall()
         text = connection.execute("SELECT value FROM run WHERE name = 'config'").fetchone()
     config_from_toml(text[0])  # an old setting is named as such
@@ -209,7 +209,7 @@ def read_arms(folder: Path) -> list[Arm]:
 
 def read_fingerprint(folder: Path) -> str:
     """The fingerprint of the base that a run was made with; empty where it does not say."""
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         return base_weights(about_of(connection))
 
 
@@ -229,7 +229,7 @@ def _world_rows(arms: Sequence[Arm]) -> list[dict[str, object]]:
 
 
 def _check_steps(folder: Path, steps: int) -> None:
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         done = last_step(connection)
     if steps < done:
         raise ConfigError(

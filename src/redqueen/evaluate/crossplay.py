@@ -20,7 +20,7 @@ from redqueen.core.pipeline import Ports
 from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
-from redqueen.ledger.store import reader
+from redqueen.ledger.store import open_to_read
 from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
@@ -75,7 +75,7 @@ def crossplay(
         for arm, config in read_arms(folder)
     ]
     configs = [config for _, config in arms]
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         posed = [
             _sample_problems(connection, world, steps, limit, config)
             for world, config in enumerate(configs)

@@ -12,7 +12,7 @@ from redqueen.core.run import Run
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.runner import EvalTask, evaluate, load_task
 from redqueen.evaluate.targets import target_of_run
-from redqueen.ledger.store import reader
+from redqueen.ledger.store import open_to_read
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +50,6 @@ def measure_if_due(run: Run) -> EvalResult | None:
 
 def _is_measured(run: Run) -> bool:
     query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
-    with closing(reader(run.ledger.folder)) as connection:
+    with closing(open_to_read(run.ledger.folder)) as connection:
         row = connection.execute(query, (run.step, run.config.evaluate.suite)).fetchone()
     return row is not None

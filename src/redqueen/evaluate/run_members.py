@@ -14,7 +14,7 @@ from redqueen.evaluate.replies import Model
 from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.ledger.checkpoint import Checkpoint
 from redqueen.ledger.members import SavedMember, newest_checkpoint, saved_members
-from redqueen.ledger.store import FILE, about_of, base_weights, reader
+from redqueen.ledger.store import FILE, about_of, base_weights, open_to_read
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
@@ -72,7 +72,7 @@ def select_members(
         return None
     folder, inner = place
     world = int(inner[0]) if len(inner) > 1 else world
-    with closing(reader(folder)) as connection:
+    with closing(open_to_read(folder)) as connection:
         about = about_of(connection)
         arms = [arm for (arm,) in connection.execute("SELECT arm FROM worlds ORDER BY world")]
     checkpoint = newest_checkpoint(folder)

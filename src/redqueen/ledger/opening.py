@@ -31,7 +31,11 @@ def open_to_write(folder: Path) -> sqlite3.Connection:
 
 
 def open_to_read(folder: Path) -> sqlite3.Connection:
-    """A read-only connection that shows the current schema, whichever the file has."""
+    """A read-only connection that never blocks the writer, with rows by column name.
+
+    A SELECT sees complete steps only; several between BEGIN and COMMIT see the same steps. A run of
+    an older version is shown in the current schema.
+    """
     with _explain(folder):
         try:
             return _open_readable(folder, "mode=ro")
@@ -65,6 +69,7 @@ def _open_readable(folder: Path, options: str) -> sqlite3.Connection:
             from redqueen.ledger.migration import shadow_schema_1
 
             shadow_schema_1(connection)
+        connection.row_factory = sqlite3.Row
         return connection
 
 
@@ -134,11 +139,12 @@ def _check_schema(folder: Path, connection: sqlite3.Connection, *, to_write: boo
     if schema == str(SCHEMA) or (schema == "1" and not to_write):
         return int(schema)
     writer = f"redqueen {version}" if version else "the version of redqueen that wrote it"
-    where = f"{folder / FILE} has schema {schema}, this version writes schema {SCHEMA}"
     if schema == "1":
         raise ConfigError(
-            f"{where}: a run of {writer} can be read, but not continued. Resume it with {writer}."
+            f"{folder} is a run of {writer}: this version can read it, but not continue it. "
+            f"Resume it with {writer}."
         )
+    where = f"{folder / FILE} has schema {schema}, this version writes schema {SCHEMA}"
     if schema.isdecimal() and int(schema) > SCHEMA:
         advice = f"it is newer. Install {writer} or later"
     else:

@@ -33,7 +33,7 @@ from redqueen.ledger.row_types import (
     TimingRow,
     UpdateRow,
 )
-from redqueen.ledger.store import about_of, digest, last_step, reader
+from redqueen.ledger.store import about_of, digest, last_step, open_to_read
 from redqueen.ledger.tables import table_shapes
 
 RowT = TypeVar("RowT")
@@ -110,7 +110,7 @@ class RunReader:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.connection: sqlite3.Connection = reader(folder)
+        self.connection: sqlite3.Connection = open_to_read(folder)
 
     @property
     def about(self) -> dict[str, str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from redqueen.errors import RedQueenError
 from redqueen.ledger.lock import is_held
-from redqueen.ledger.store import FILE, about_of, last_step, reader
+from redqueen.ledger.store import FILE, about_of, last_step, open_to_read
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def list_runs(root: Path) -> list[RunSummary]:
 def _summary(folder: Path) -> RunSummary:
     active = is_held(folder)
     try:
-        with contextlib.closing(reader(folder)) as connection:
+        with contextlib.closing(open_to_read(folder)) as connection:
             about = about_of(connection)
             done = max(last_step(connection), 0)
     except (RedQueenError, sqlite3.Error) as error:

@@ -29,7 +29,7 @@ __all__ = [
     "base_weights",
     "digest",
     "last_step",
-    "reader",
+    "open_to_read",
     "refuse_what_is_there",
 ]
 
@@ -177,23 +177,12 @@ class Ledger:
             raise
 
 
-def reader(folder: Path) -> sqlite3.Connection:
-    """A read-only connection that never blocks the writer.
-
-    A SELECT sees complete steps only; several between BEGIN and COMMIT see the same steps. A run of
-    an older version is shown in the current schema.
-    """
-    connection = open_to_read(folder)
-    connection.row_factory = sqlite3.Row
-    return connection
-
-
 def digest(folder: Path) -> str:
     """One sha256 over all records of a run, equal for equal runs. Timings, facts about the machine
     and later measurements are left out."""
     digest = hashlib.sha256()
-    with contextlib.closing(reader(folder)) as connection:
-        connection.row_factory = None
+    with contextlib.closing(open_to_read(folder)) as connection:
+        connection.row_factory = None  # plain tuples
         connection.execute("BEGIN")  # all tables as of the same step, also during a run
         for table in table_shapes().values():
             if table.name in _NOT_DIGESTED:
