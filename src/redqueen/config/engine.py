@@ -1,7 +1,10 @@
 """Settings of the engine, and the shape of the adapters."""
 
+from typing import Annotated
+
 from pydantic import Field
 
+from redqueen.config.registry import name_from
 from redqueen.config.section import Section
 
 
@@ -16,7 +19,7 @@ class LoraConfig(Section):
 
 
 class EngineConfig(Section):
-    type: str = "torch"
+    type: Annotated[str, name_from("engine")] = "torch"
     """Which engine: `torch`, or the import path of a class of your own."""
     max_num_seqs: int = Field(default=256, ge=1)
     """Sequences decoded at a time; the others wait. More is faster until memory is full."""

@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
 
 from redqueen.config.section import Section
 from redqueen.errors import ConfigError, unknown
@@ -109,8 +109,12 @@ class Registry(Mapping[str, T], Generic[T]):
     def _explain(self, name: str, settings: type[Choice], item: Any) -> str:
         where = ".".join(map(str, item["loc"]))
         if item["type"] == "extra_forbidden":
-            return unknown(f"setting of the {self.what} '{name}'", where, settings.model_fields)
-        return f"{name}.{where}: {item['msg']}; got {item['input']!r}"
+            message = unknown("setting", where, settings.model_fields)
+        elif item["type"] == "value_error":  # the message says what was given
+            message = str(item["ctx"]["error"])
+        else:
+            message = f"{where}: {item['msg']}; got {item['input']!r}"
+        return f"{self.what} '{name}': {message}"
 
 
 def import_path(what: str, path: str) -> Any:
@@ -166,6 +170,19 @@ def chosen_from(what: str, default: str = "") -> Any:
             raise ValueError(str(error)) from error
 
     return BeforeValidator(choose)
+
+
+def name_from(what: str, *others: str) -> Any:
+    """For `Annotated`: a setting that names a row of a table, or one of the others, or an import
+    path."""
+
+    def check(name: str) -> str:
+        names = (*others, *table(what))
+        if ":" not in name and name not in names:
+            raise ValueError(unknown(what, name, names))
+        return name
+
+    return AfterValidator(check)
 
 
 OneOf = SerializeAsAny[Choice]

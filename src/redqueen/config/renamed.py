@@ -39,9 +39,10 @@ _CHOICES = {"rate.outcome", "reward.teacher"}
 """What was a name and is a choice with settings of its own now."""
 
 
-def new_name(path: str) -> str | None:
-    """Today's path of a setting or section that was renamed; None for one that was not."""
-    return "rate" if path == "match.rating" else RENAMED.get(path)
+def find_renamed(path: str, value: Any) -> dict[str, str]:
+    """Today's path by the old one, of the setting at this path or of those in the section there."""
+    leaves = _leaves(value, f"{path}.") if isinstance(value, Mapping) else []
+    return {old: RENAMED[old] for old in (path, *(leaf for leaf, _ in leaves)) if old in RENAMED}
 
 
 def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,19 +1,18 @@
 """Settings of the sandbox."""
 
 import os
-from typing import Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from redqueen.config.registry import table
+from redqueen.config.registry import name_from
 from redqueen.config.section import Section
-from redqueen.errors import unknown
 
 Wall = Literal["namespaces", "landlock"]
 
 
 class SandboxConfig(Section):
-    type: str = "auto"
+    type: Annotated[str, name_from("sandbox", "auto")] = "auto"
     """pool: driven by the trainer's process · remote: driven by processes of its own · auto: remote
     beside a GPU, else pool · or a class of your own by import path, `package.module:Class`."""
     workers: int = Field(default=0, ge=0)
@@ -23,14 +22,6 @@ class SandboxConfig(Section):
     it; every run says so."""
     without: tuple[Wall, ...] = ()
     """Walls to leave down although they could be built: namespaces, landlock. For tests."""
-
-    @field_validator("type")
-    @classmethod
-    def _check_type(cls, name: str) -> str:
-        names = ("auto", *table("sandbox"))
-        if ":" not in name and name not in names:
-            raise ValueError(unknown("sandbox", name, names))
-        return name
 
     def worker_count(self) -> int:
         return self.workers or len(

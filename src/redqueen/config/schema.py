@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, PositiveFloat, model_validator
 
 from redqueen.config.engine import EngineConfig, LoraConfig
-from redqueen.config.registry import table
+from redqueen.config.registry import name_from, table
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
 from redqueen.config.stages import (
@@ -25,9 +25,11 @@ from redqueen.config.stages import (
 
 
 class TasksConfig(Section):
-    kinds: tuple[str, ...] = Field(default=("code_o", "code_i", "code_f"), min_length=1)
+    kinds: tuple[Annotated[str, name_from("task kind")], ...] = Field(
+        default=("code_o", "code_i", "code_f"), min_length=1
+    )
     """Kinds of problems to play: names, or import paths of your own (`module:Class`)."""
-    prompt_format: str = "auto"
+    prompt_format: Annotated[str, name_from("prompt format", "auto")] = "auto"
     """`chat` for instruction-tuned models, `compact` for tiny ones, or an import path; auto: what
     the base understands."""
 
@@ -156,18 +158,23 @@ class Config(Section):
         return self.population.teachers > 0
 
 
-def merge(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """The second over the first, table by table. A choice of another type replaces the whole table:
-    the settings of the first are not those of the second."""
+def merge(
+    first: Mapping[str, Any], second: Mapping[str, Any], *, sections: bool = True
+) -> dict[str, Any]:
+    """The second over the first, table by table. Within sections, a choice of another type replaces
+    the whole table: the settings of the first are not those of the second. A name stands for a
+    table with this `type`."""
     merged = dict(deepcopy(first))
     for name, value in second.items():
         own = merged.get(name)
+        if isinstance(own, str):
+            own = {"type": own}
         if (
             isinstance(value, Mapping)
             and isinstance(own, Mapping)
-            and value.get("type", own.get("type")) == own.get("type")
+            and (sections or value.get("type", own.get("type")) == own.get("type"))
         ):
-            merged[name] = merge(own, value)
+            merged[name] = merge(own, value, sections=False)
         else:
             merged[name] = deepcopy(value)
     return merged

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from tomlkit.items import Item, Table
 
 from redqueen.config.registry import Choice
-from redqueen.config.renamed import new_name
+from redqueen.config.renamed import find_renamed
 from redqueen.config.schema import Config, merge
 from redqueen.errors import ConfigError, unknown
 
@@ -62,7 +62,7 @@ def validate(values: Mapping[str, Any]) -> Config:
 
 def read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise ConfigError(f"there is no config file {path}") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -78,6 +78,8 @@ def set_value(values: dict[str, Any], setting: str) -> None:
         )
     *sections, field = name.strip().split(".")
     for section in sections:
+        if isinstance(values.get(section), str):  # a choice by its name
+            values[section] = {"type": values[section]}
         values = values.setdefault(section, {})
         if not isinstance(values, dict):
             raise ConfigError(f"--set {setting}: '{section}' is a setting, not a section")
@@ -96,11 +98,11 @@ def _explain(item: Any) -> str:
     path = [str(part) for part in item["loc"]]
     where = ".".join(path)
     if item["type"] == "extra_forbidden":
-        if renamed := new_name(where):
-            return f"{where} is now {renamed}"
+        if renamed := find_renamed(where, item["input"]):
+            return "\n".join(f"{old} is now {new}" for old, new in renamed.items())
         return f"{where}: " + unknown("setting", path[-1], _names_in(path[:-1]))
-    if item["type"] == "value_error" and (isinstance(item["input"], dict | str)):
-        # about settings that do not go together, or a choice: the message names what was given
+    if item["type"] == "value_error":
+        # a check of ours, of a choice or of settings that do not go together: it says what we got
         message = item["ctx"]["error"]
         return f"{where}: {message}" if where else str(message)
     return f"{where}: {item['msg']}; got {item['input']!r}"
