@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
-from redqueen.config.renamed import RENAMED, new_name, rename_settings
+from redqueen.config.renamed import rename_settings
 from redqueen.config.schema import Config
-from redqueen.config.toml import config_from_toml, load_config
+from redqueen.config.toml import config_from_toml
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import list_runs
 from redqueen.ledger.store import FILE, Ledger, about_of, digest, last_step, open_to_read
@@ -104,17 +104,8 @@ def test_an_old_run_is_not_resumed_and_the_version_that_can_is_named(old: Path) 
         Ledger.open(old)
 
 
-@pytest.mark.parametrize("old_name", sorted(RENAMED))
-def test_an_old_setting_fails_with_its_new_name(old_name: str) -> None:
-    section = old_name.rpartition(".")[0]
-    gone = section if new_name(section) else old_name  # where the whole section is gone
-    with pytest.raises(ConfigError, match=f"{gone} is now {new_name(gone)}"):
-        load_config(None, [f"{old_name}=1"])
-
-
 def test_settings_move_to_their_new_sections() -> None:
     values = tomllib.loads("seed = 1\n[engine]\nrank = 4\nshare_prompts = true\n")
     assert rename_settings(values) == {
         "seed": 1, "lora": {"rank": 4}, "engine": {"share_prompts": True},
     }  # fmt: skip
-    assert new_name("engine.share_prompts") is None

@@ -312,7 +312,7 @@ def test_operators_are_named_with_their_settings() -> None:
         ({"crossovers": [{"type": "fisher"}]}, "unknown crossover 'fisher'"),
         (
             {"mutations": [{"type": "gaussian", "epsilon": 1}]},
-            "unknown setting of the mutation 'gaussian' 'epsilon'. Did you mean 'eps'",
+            "mutation 'gaussian': unknown setting 'epsilon'. Did you mean 'eps'",
         ),
         ({"mutations": [{"type": "gaussian", "eps": -1}]}, "greater than or equal to 0"),
         ({"mutations": [{"type": "gaussian", "weight": 0}]}, "greater than 0"),
