@@ -37,12 +37,12 @@ def teacher_reward(
 teacher_reward.settings = Steep  # type: ignore[attr-defined]
 
 
-def student_reward(attempt: Attempt, settings: Choice) -> float:
+def student_reward(attempt: Attempt, settings: Mapping[str, Any]) -> float:
     USED.add("student reward")
     return 1.0 if attempt.verdict == "correct" else 0.0
 
 
-def estimator(samples: Sequence[Sample], settings: Choice) -> list[float]:
+def estimator(samples: Sequence[Sample], settings: Mapping[str, Any]) -> list[float]:
     USED.add("estimator")
     mean = sum(sample.reward for sample in samples) / len(samples)
     return [sample.reward - mean for sample in samples]
@@ -59,23 +59,28 @@ def scheme(
     step: int,
     rng: Random,
     config: RateConfig,
+    settings: Mapping[str, Any],
 ) -> list[tuple[Member, Member]]:
     USED.add("match scheme")
     return list(zip(teachers, students, strict=True))
 
 
-def outcome(pairing: Pairing, solve_rates: Sequence[float | None], settings: Choice) -> list[Game]:
+def outcome(
+    pairing: Pairing, solve_rates: Sequence[float | None], settings: Mapping[str, Any]
+) -> list[Game]:
     USED.add("rating outcome")
     solved = [rate for rate in solve_rates if rate]
     return [Game(len(solved) / len(solve_rates), 2 * len(solved) > len(solve_rates))]
 
 
-def fitness(member: Member, settings: Choice) -> float:
+def fitness(member: Member, settings: Mapping[str, Any]) -> float:
     USED.add("fitness")
     return member.rating.mu
 
 
-def selection(standings: Sequence[Standing], count: int, settings: Choice, rng: Random) -> Selected:
+def selection(
+    standings: Sequence[Standing], count: int, settings: Mapping[str, Any], rng: Random
+) -> Selected:
     USED.add("selection")
     order = sorted(standings, key=lambda standing: -standing.fitness)
     survivors = order[: len(order) - count]
@@ -87,7 +92,7 @@ def mutation(parent: Any, settings: Mapping[str, Any], rng: Any) -> Any:
     return type(parent)(parent.names, parent.a, parent.b * settings["shrink"])
 
 
-def policy(problem: Problem, solve_rate: float) -> bool:
+def policy(problem: Problem, solve_rate: float, settings: Mapping[str, Any]) -> bool:
     USED.add("archive policy")
     return solve_rate > 0
 

@@ -31,12 +31,21 @@ class Choice(Section):
         """Its settings, without the name."""
         return self.model_dump(exclude={"type"})
 
+    @property
+    def options(self) -> Any:
+        """What the row is called with: its settings."""
+        return self
+
 
 class CustomChoice(Choice):
     """Something of your own by import path, with whatever settings it takes."""
 
     settings: dict[str, Any] = Field(default_factory=dict)
     """Passed on as they are."""
+
+    @property
+    def options(self) -> Any:
+        return self.settings
 
 
 class Entry(NamedTuple):

@@ -3,16 +3,17 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
+from typing import Any
 
-from redqueen.config.registry import Registry
+from redqueen.config.registry import Choice, Registry
 from redqueen.records import Problem
 from redqueen.tasks import load_kind
 
-Policy = Callable[[Problem, float], bool]
-"""From a problem and its solve rate: whether the archive takes it."""
+Policy = Callable[[Problem, float, Any], bool]
+"""From a problem, its solve rate and the settings: whether the archive takes it."""
 
 
-def admit_all(problem: Problem, solve_rate: float) -> bool:
+def admit_all(problem: Problem, solve_rate: float, settings: Choice) -> bool:
     """Every verified problem, however often it is solved."""
     return True
 

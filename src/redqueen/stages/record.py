@@ -20,13 +20,14 @@ def record(states: Sequence[StepState], ports: Ports) -> None:
 
 def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
     world = state.world
-    admits = POLICIES[world.config.archive.policy.type]
+    policy = world.config.archive.policy
+    admits = POLICIES[policy.type]
     for result, problem in state.solvable:
         result.new = problem.key not in world.known
         world.known.add(problem.key)
         world.behaviours.add(result.behaviour)
         world.cells.add(kinds[problem.kind].cell(problem))
-        if admits(problem, result.solve_rate or 0.0):
+        if admits(problem, result.solve_rate or 0.0, policy.options):
             world.archive.add(problem)
     world.steps_without_problem = 0 if state.solvable else world.steps_without_problem + 1
     world.steps_without_update = 0 if state.updates else world.steps_without_update + 1

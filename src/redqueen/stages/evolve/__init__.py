@@ -73,7 +73,7 @@ def _standing(member: Member, world: World) -> Standing:
         member.role,
         member.rating.mu,
         member.rating.sigma,
-        FITNESS[choice.type](member, choice),
+        FITNESS[choice.type](member, choice.options),
         world.learning_rate(member),
         world.temperature(member, member.role),
     )

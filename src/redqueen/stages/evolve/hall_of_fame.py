@@ -23,7 +23,7 @@ def admit(world: World, step: int, engine: Engine) -> None:
     rank = FITNESS[choice.type]
 
     def fitness(member: Member) -> float:
-        return rank(member, choice)
+        return rank(member, choice.options)
 
     for number, role in enumerate(_ROLES):
         past = [past for past in world.hall_of_fame if past.member.role == role]

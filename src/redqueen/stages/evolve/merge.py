@@ -1,14 +1,14 @@
 """Merges: many members, one adapter."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redqueen.config.registry import Choice, Registry
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
 
-Merge = Callable[[Sequence["Adapter"], Choice], "Adapter"]
+Merge = Callable[[Sequence["Adapter"], Any], "Adapter"]
 
 
 def mean(adapters: Sequence["Adapter"], settings: Choice) -> "Adapter":
@@ -35,4 +35,4 @@ MERGES: Registry[Merge] = Registry("merge", {"mean": mean})
 
 def merge_adapters(adapters: Sequence["Adapter"], merge: Choice | str = "mean") -> "Adapter":
     choice = MERGES.choose(merge)
-    return MERGES[choice.type](adapters, choice)
+    return MERGES[choice.type](adapters, choice.options)

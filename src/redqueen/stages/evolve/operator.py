@@ -6,7 +6,7 @@ A mutation is a function `(parent, settings, rng) -> Stack`, a crossover
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import Field
 
@@ -24,15 +24,6 @@ class OperatorSettings(Choice):
     weight: float = Field(default=1.0, gt=0)
     """How often it is chosen, beside the others of the mix."""
 
-    @property
-    def options(self) -> Any:
-        """What the operator is called with."""
-        return self
-
 
 class CustomOperator(CustomChoice, OperatorSettings):
     """An operator of your own by import path, with whatever settings it takes."""
-
-    @property
-    def options(self) -> Any:
-        return self.settings

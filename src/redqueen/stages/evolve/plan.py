@@ -67,7 +67,7 @@ def plan_replacements(
         standings = [standing for standing in members if standing.role == role]
         count = count_deaths(len(standings), config.share)
         selection = SELECTIONS[config.selection.type]
-        selected = selection(standings, count, config.selection, rng)
+        selected = selection(standings, count, config.selection.options, rng)
         replacements += [
             _plan_child(dead, parents, config, rng)
             for dead, parents in zip(selected.dead, selected.parents, strict=True)
@@ -114,7 +114,8 @@ def _choose_operator(candidates: int, config: EvolveConfig, rng: Random) -> Plan
 
 def choose_from_mix(mix: Sequence[Any], crosses: bool, rng: Random) -> PlannedOperator:
     """One of the operators, by weight."""
-    settings = rng.choices(mix, [settings.weight for settings in mix])[0]
+    weights = [getattr(settings, "weight", 1.0) for settings in mix]  # one from outside may lack it
+    settings = rng.choices(mix, weights)[0]
     return PlannedOperator(settings, crosses)
 
 

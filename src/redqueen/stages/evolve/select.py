@@ -23,7 +23,7 @@ def rating_bound(member: Member, settings: Choice) -> float:
     return member.rating.bound
 
 
-Fitness = Callable[[Member, Choice], float]
+Fitness = Callable[[Member, Any], float]
 
 FITNESS: Registry[Fitness] = Registry("fitness", {"rating": rating_bound})
 

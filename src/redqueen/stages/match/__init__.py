@@ -27,8 +27,8 @@ def _pair_world(world: World, step: int) -> list[Pairing]:
         return [Pairing(FIXED, student, 0.5) for student in world.members]
     teachers = [member for member in world.members if member.role != "student"]
     students = [member for member in world.members if member.role != "teacher"]
-    scheme = SCHEMES[config.match.scheme.type]
-    pairs = scheme(teachers, students, step, stream(world.seed, step, "match"), config.rate)
+    choice, rng = config.match.scheme, stream(world.seed, step, "match")
+    pairs = SCHEMES[choice.type](teachers, students, step, rng, config.rate, choice.options)
     pairings = [_pair(teacher, student, world) for teacher, student in pairs]
     if world.hall_of_fame:
         return _bring_back(pairings, world, stream(world.seed, step, "hall"))

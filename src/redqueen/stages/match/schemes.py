@@ -3,18 +3,20 @@ fewer members, they play again."""
 
 from collections.abc import Callable, Sequence
 from random import Random
+from typing import Any
 
-from redqueen.config.registry import Registry
+from redqueen.config.registry import Choice, Registry
 from redqueen.config.stages import RateConfig
 from redqueen.core.trueskill import win_probability
 from redqueen.records import Member
 
 Scheme = Callable[
-    [Sequence[Member], Sequence[Member], int, Random, RateConfig], list[tuple[Member, Member]]
+    [Sequence[Member], Sequence[Member], int, Random, RateConfig, Any],
+    list[tuple[Member, Member]],
 ]
-"""From teachers, students, the step, random numbers and the constants of rating: (teacher, student)
-pairs. With an attribute `both_roles = True` every member is teacher and student, and nobody is
-rated."""
+"""From teachers, students, the step, random numbers, the constants of rating and the settings:
+(teacher, student) pairs. With an attribute `both_roles = True` every member is teacher and student,
+and nobody is rated."""
 
 
 def pfsp(
@@ -23,6 +25,7 @@ def pfsp(
     step: int,
     rng: Random,
     config: RateConfig,
+    settings: Choice,
 ) -> list[tuple[Member, Member]]:
     """Prioritised fictitious self-play: pairs are sampled by p(1 - p), largest where
     either may win."""
@@ -40,6 +43,7 @@ def uniform(
     step: int,
     rng: Random,
     config: RateConfig,
+    settings: Choice,
 ) -> list[tuple[Member, Member]]:
     """Any pair is as likely as any other."""
     return _one_to_one(teachers, students, rng, lambda teacher, student: 1.0)
@@ -51,6 +55,7 @@ def round_robin(
     step: int,
     rng: Random,
     config: RateConfig,
+    settings: Choice,
 ) -> list[tuple[Member, Member]]:
     """Everybody meets everybody in turn, and as often: whoever has to play twice in a step is
     another one each time."""
@@ -70,6 +75,7 @@ def self_play(
     step: int,
     rng: Random,
     config: RateConfig,
+    settings: Choice,
 ) -> list[tuple[Member, Member]]:
     """Every member attempts its own problems."""
     return [(member, member) for member in teachers]

@@ -22,7 +22,7 @@ def _rate_world(state: StepState) -> None:
         rates = [result.solve_rate for result in state.results if result.match is match]
         if not rates:
             continue
-        match.games = outcome(match.pairing, rates, config.outcome)
+        match.games = outcome(match.pairing, rates, config.outcome.options)
         teacher = world.by_id(match.pairing.teacher.id)
         student = world.by_id(match.pairing.student.id)
         teacher_rating, student_rating = rate_pair(

@@ -6,6 +6,7 @@ student: impossible problems win no game that earns their teacher nothing.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pydantic import Field
 
@@ -13,7 +14,7 @@ from redqueen.config.registry import Choice, Entry, Registry
 from redqueen.core.state import Game
 from redqueen.records import Pairing
 
-Outcome = Callable[[Pairing, Sequence[float | None], Choice], list[Game]]
+Outcome = Callable[[Pairing, Sequence[float | None], Any], list[Game]]
 """From a pairing, the solve rate of each of its proposals (None where it is no problem) and the
 settings: the games."""
 

@@ -23,9 +23,11 @@ def _reward_world(state: StepState) -> None:
             result.novel = result.behaviour not in behaviours
             behaviours.add(result.behaviour)
         result.reward = reward_teacher(
-            result.verdict, result.solve_rate or 0.0, result.novel, teacher
+            result.verdict, result.solve_rate or 0.0, result.novel, teacher.options
         )
-        result.attempt_rewards = [reward_student(attempt, student) for attempt in result.attempts]
+        result.attempt_rewards = [
+            reward_student(attempt, student.options) for attempt in result.attempts
+        ]
 
 
 def solve_rate(attempts: Sequence[Attempt]) -> float:

@@ -1,11 +1,12 @@
 """Student rewards: what an attempt earns its student."""
 
 from collections.abc import Callable
+from typing import Any
 
 from redqueen.config.registry import Choice, Entry, Registry
 from redqueen.records import Attempt
 
-StudentReward = Callable[[Attempt, Choice], float]
+StudentReward = Callable[[Attempt, Any], float]
 
 
 class Verdict(Choice):

@@ -7,13 +7,14 @@ is hard for a good reason.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from pydantic import Field
 
 from redqueen.config.registry import Choice, Entry, Registry
 from redqueen.records import Problem, Rejection
 
-TeacherReward = Callable[[Problem | Rejection, float, bool, Choice], float]
+TeacherReward = Callable[[Problem | Rejection, float, bool, Any], float]
 """From the verdict on a proposal, the solve rate (0 for a rejection), whether the problem behaves
 like none before it, and the settings."""
 

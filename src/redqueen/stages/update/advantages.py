@@ -9,6 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redqueen.config.registry import Choice, Registry
 from redqueen.records import Rollout
@@ -30,7 +31,7 @@ class Sample:
     reward: float
 
 
-Estimator = Callable[[Sequence[Sample], Choice], list[float]]
+Estimator = Callable[[Sequence[Sample], Any], list[float]]
 """From one member's samples and the settings: an advantage for each."""
 
 
@@ -42,7 +43,7 @@ def estimate_advantages(samples: Sequence[Sample], choice: Choice) -> list[float
     for number, sample in enumerate(samples):
         by_member[sample.member].append(number)
     for numbers in by_member.values():
-        own = estimator([samples[number] for number in numbers], choice)
+        own = estimator([samples[number] for number in numbers], choice.options)
         for number, advantage in zip(numbers, own, strict=True):
             advantages[number] = advantage
     return advantages

@@ -133,6 +133,5 @@ LOSSES: Registry[Callable[[LossBatch, Any], "Tensor"]] = Registry(
 def bind_loss(choice: Choice) -> Loss:
     """The loss that a setting chooses, as an engine takes it."""
     average = choice.average if isinstance(choice, LossChoice) else "tokens"
-    settings = choice.settings if isinstance(choice, CustomChoice) else choice
     per_token: Callable[..., Tensor] = LOSSES[choice.type]
-    return Loss(partial(per_token, settings=settings), average)
+    return Loss(partial(per_token, settings=choice.options), average)
