@@ -122,12 +122,9 @@ def test_every_old_setting_of_a_section_is_named() -> None:
 
 
 def test_every_new_name_of_an_old_setting_exists() -> None:
-    values = Config(
-        rate={"outcome": "threshold"},
-        update={"loss": "ppo"},  # type: ignore[arg-type]
-    ).model_dump()
+    config = load_config(rate={"outcome": "threshold"}, update={"loss": "ppo"})
     for path in RENAMED.values():
-        value = values
+        value = config.model_dump()
         for name in path.split("."):
             assert name in value, path
             value = value[name]
