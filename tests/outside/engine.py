@@ -113,11 +113,9 @@ class TinyEngine:
             terms = [str(rng.randint(1, 99)) for _ in range(rng.randint(2, 4))]
             text = f">>sum\n{' + '.join(terms)}\n>>end"
         else:
-            found = re.search(r">>sum\n(.+)\n", prompt)
-            assert found, prompt
             knows = 1 / (1 + math.exp(-self.skill(request.slot)))
             correct = knows >= 0.5 if sampling.temperature == 0 else rng.random() < knows
-            total = sum(map(int, found[1].split(" + "))) + (not correct)
+            total = _total(prompt) + (not correct)
             text = f">>total\n{total}\n>>end"
             logprob = math.log(knows if correct else 1 - knows)
         tokens = tuple(text.encode())
@@ -137,9 +135,8 @@ class TinyEngine:
             b = torch.tensor(self.b[slot], requires_grad=True)
             skill = (torch.tensor(self.a[slot]) @ b).sum()
             sampled = torch.tensor([sample.logprobs[0] for sample in own], dtype=torch.float64)
-            correct = sampled.exp() - skill.detach().sigmoid()  # which of the two it was
             logprobs = torch.where(
-                correct.abs() < 1e-9,
+                torch.tensor([_is_correct(sample) for sample in own]),
                 torch.nn.functional.logsigmoid(skill),
                 torch.nn.functional.logsigmoid(-skill),
             )
@@ -197,3 +194,15 @@ class TinyEngine:
         state = json.loads((folder / "tiny.json").read_text())
         self.a, self.b = np.array(state["a"]), np.array(state["b"])
         self.steps = np.array(state["steps"])
+
+
+def _total(prompt: str) -> int:
+    terms = re.search(r">>sum\n(.+)\n", prompt)
+    assert terms, prompt
+    return sum(map(int, terms[1].split(" + ")))
+
+
+def _is_correct(sample: TrainSample) -> bool:
+    """Of two answers with equal probability only the text says which one it was."""
+    prompt, text = bytes(sample.prompt).decode(), bytes(sample.completion).decode()
+    return not prompt.startswith(">>teacher") and text == f">>total\n{_total(prompt)}\n>>end"
