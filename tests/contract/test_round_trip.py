@@ -1,5 +1,7 @@
-"""What a prompt_format shows of a request, it reads back: every kind, both roles, both packs, on programs of
-every tier."""
+"""What a prompt format shows of a request, it reads back: every kind, both roles, both formats, on
+programs of every tier."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -7,10 +9,11 @@ from redqueen.pawn.documents import make_problem
 from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
 from redqueen.tasks import KINDS, Request
+from redqueen.tasks.code.programs import Code
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS
 
-PACKS = sorted(WRITERS)
+FORMATS = sorted(WRITERS)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +37,7 @@ def blocks_in(request: Request) -> list[tuple[str, str]]:
     ]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
     kind: str, prompt_format: str, programs: list[Program]
@@ -53,13 +56,12 @@ def test_the_blocks_of_a_prompt_can_be_read_out_of_it(
                 )
                 == expected
             )
-            asked = prompt.text.partition("Write your reasoning between")[
-                0
-            ]  # the form of a reply, which comes next, has the end of one
+            # the form of a reply, which comes next, has the end of one
+            asked = prompt.text.partition("Write your reasoning between")[0]
             assert not any(stop in asked for stop in prompt.stop)
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_gold_answer_is_read_back_as_it_is(
     kind: str, prompt_format: str, programs: list[Program]
@@ -76,7 +78,7 @@ def test_a_gold_answer_is_read_back_as_it_is(
         assert [answer] == [text for _, text in blocks]
 
 
-@pytest.mark.parametrize("prompt_format", PACKS)
+@pytest.mark.parametrize("prompt_format", FORMATS)
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_a_proposal_is_read_back_as_it_is(
     kind: str, prompt_format: str, programs: list[Program]
@@ -84,20 +86,17 @@ def test_a_proposal_is_read_back_as_it_is(
     task = KINDS[kind]
     for program in programs:
         problem = make_problem(kind, program)
+        code: Code = problem.payload
         parts = {
-            "program": iter([problem.program]),
-            "input": iter(problem.inputs),
-            "message": iter([problem.message]),
+            "program": iter([code.program]),
+            "input": iter(code.inputs),
+            "message": iter([code.message]),
         }
         blocks = [(label, next(parts[label])) for label in task.proposal_blocks]
-        draft = task.read_proposal(
+        payload = task.read_proposal(
             load_prompt_format(prompt_format).parse(
                 WRITERS[prompt_format](*blocks), task.proposal_blocks
             ),
             [problem],
         )
-        assert (draft.program, draft.inputs, draft.message) == (
-            problem.program,
-            problem.inputs,
-            problem.message,
-        )
+        assert payload == replace(code, canonical="")
