@@ -1,4 +1,4 @@
-"""Files and folders that are still there after a power cut: written to the disk, not to its cache."""
+"""Files and folders that survive a power cut: written to the disk, not to its cache."""
 
 import contextlib
 import hashlib
@@ -15,9 +15,8 @@ def sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-        if hasattr(
-            os, "posix_fadvise"
-        ):  # so that reading it back asks the disk, not the page cache
+        if hasattr(os, "posix_fadvise"):
+            # so that reading it back asks the disk, not the page cache
             with contextlib.suppress(OSError):
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
     finally:
@@ -25,7 +24,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder and those above it, each written down in the one that holds it."""
+    """Make the folder and its parents, and sync the entry of each."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -40,7 +39,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def walk(folder: Path) -> Iterator[Path]:
-    """Everything below a folder, sorted, what a folder holds before the folder."""
+    """Everything below a folder, sorted; a folder comes after its content."""
     for path in sorted(folder.iterdir()):
         if path.is_dir():
             yield from walk(path)
@@ -57,5 +56,5 @@ def checksum(path: Path) -> str:
 
 
 def remove_tree(folder: Path) -> None:
-    """Remove what no longer counts; whatever is left is swept another time."""
+    """Remove as much as possible; what is left is swept another time."""
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,7 @@
-"""Loading a base: a causal language model from the package, a folder, a GGUF file or the hub, ready
-to be run but never trained itself.
+"""Loads a base: a causal language model from the package, a folder, a GGUF file or the hub, frozen.
 
 Covered: the Llama, Qwen2, Qwen3, Mistral, SmolLM and Gemma families. Quantised weights are
-expanded: they are read, not run, as such.
+dequantised: they save space on disk, not in memory.
 """
 
 import importlib.util
@@ -31,7 +30,7 @@ from redqueen.models.fingerprint import differ, of_file, of_weights
 
 PAWN = Path(__file__).parent.parent / "pawn" / "weights"
 FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3", "smollm3")
-"""Architectures that are known to work, by the name they have in a model's config."""
+"""Architectures that are tested, by `model_type` in a model's config."""
 
 Device = str
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -45,7 +44,7 @@ _LOADING_ERRORS = (
     ImportError,
     SafetensorError,
 )
-"""What the loaders of others make of files that are missing or bad."""
+"""What transformers and safetensors raise for files that are missing or damaged."""
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
@@ -70,7 +69,7 @@ class Base:
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     fingerprint: str = ""
-    """Of the weights as they were loaded: an engine lays them out anew."""
+    """Of the weights as they were loaded."""
 
     @property
     def device(self) -> torch.device:
@@ -85,16 +84,17 @@ class Base:
         return sum(weight.numel() for weight in self.model.parameters())
 
     def check(self, fingerprint: str) -> None:
-        """Raises where members that were made on weights of this fingerprint do not fit these."""
+        """Raise if adapters trained on weights with this fingerprint do not fit these."""
         if differ(self.fingerprint, fingerprint):
             raise ConfigError(
-                f"the base '{self.name}' has other weights than when the members were made ({self.fingerprint}, not {fingerprint}), and they are "
-                "adapters on those. Say where the right ones are with --base."
+                f"the base '{self.name}' has other weights than when the members were made "
+                f"({self.fingerprint}, not {fingerprint}), and they are adapters on those. "
+                "Say where the right ones are with --base."
             )
 
     @property
     def prompt_format(self) -> str:
-        """The prompt prompt_format this base understands: Pawn was made for one, others are talked to."""
+        """The one it understands best: Pawn is trained on `compact`, others are chat models."""
         return "compact" if self.name == "pawn" else "chat"
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
@@ -103,32 +103,31 @@ class Base:
             return tuple(self._ids(prompt.text))
         if not self.tokenizer.chat_template:
             raise ConfigError(
-                f"the base '{self.name}' has no chat template, which the chat prompts need: use an instruct model, or tasks.prompt_format=compact"
+                f"the base '{self.name}' has no chat template, which the chat prompts need: "
+                "use an instruct model, or tasks.prompt_format=compact"
             )
-        text = self._chat(prompt.system, prompt.before, prompt.text)
-        if not all(
-            replied.strip() in text for _, replied in prompt.before
-        ):  # some templates leave thoughts out of earlier replies
+        text = self._apply_template(prompt.system, prompt.before, prompt.text)
+        if not all(reply.strip() in text for _, reply in prompt.before):
+            # Some templates strip the reasoning from earlier turns: show them as one request.
             earlier = [
-                f"{asked}\n\nA whole reply to this:\n\n{replied}"
-                for asked, replied in prompt.before
+                f"{request}\n\nA whole reply to this:\n\n{reply}"
+                for request, reply in prompt.before
             ]
-            text = self._chat(
-                prompt.system, (), "\n\n".join([*earlier, "Now another request.", prompt.text])
-            )
+            request = "\n\n".join([*earlier, "Now another request.", prompt.text])
+            text = self._apply_template(prompt.system, (), request)
         return tuple(self._ids(text))
 
-    def _chat(self, system: str, before: Iterable[tuple[str, str]], asked: str) -> str:
+    def _apply_template(self, system: str, before: Iterable[tuple[str, str]], request: str) -> str:
         messages = [{"role": "system", "content": system}]
-        for question, reply in before:
+        for earlier, reply in before:
             messages += [
-                {"role": "user", "content": question},
+                {"role": "user", "content": earlier},
                 {"role": "assistant", "content": reply},
             ]
-        messages.append({"role": "user", "content": asked})
+        messages.append({"role": "user", "content": request})
         return str(
             self.tokenizer.apply_chat_template(
-                _without_system(messages, self.tokenizer),
+                _fold_system(messages, self.tokenizer),
                 add_generation_prompt=True,
                 tokenize=False,
             )
@@ -142,23 +141,23 @@ class Base:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
     def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
-        """Tokens that end a reply, and those of the texts that can be written in another way than
-        by one token of this model."""
-        found: set[int] = set()
+        """Stop tokens, and stop texts: those that the model can also spell with several tokens, or
+        within a longer one."""
+        tokens: set[int] = set()
         config = self.model.generation_config
-        for value in (self.tokenizer.eos_token_id, config.eos_token_id if config else None):
-            found |= (
-                set(value) if isinstance(value, list) else {value} if value is not None else set()
-            )
+        for end in (self.tokenizer.eos_token_id, config.eos_token_id if config else None):
+            tokens |= set(end) if isinstance(end, list) else {end} if end is not None else set()
         spelled = []
         for text in sorted(set(texts)):
             ids = self._ids(text)
-            found |= set(ids) if len(ids) == 1 else set()
-            spelled += [] if len(ids) == 1 and not self._is_part(ids[0]) else [text]
-        return frozenset(found), tuple(spelled)
+            if len(ids) == 1:
+                tokens.add(ids[0])
+            if len(ids) != 1 or self._is_part(ids[0]):
+                spelled.append(text)
+        return frozenset(tokens), tuple(spelled)
 
     def _is_part(self, token: int) -> bool:
-        """Whether other tokens contain this one, as that of two new lines does that of one."""
+        """Whether other tokens contain this one, as the one of two newlines does that of one."""
         piece = str(self.tokenizer.convert_ids_to_tokens(token))
         return any(piece in other and other != piece for other in self.tokenizer.get_vocab())
 
@@ -169,36 +168,36 @@ def load_base(
     """`pawn`, a folder, a `.gguf` file, or a model's name on the hub. Weights are frozen and in
     evaluation mode.
 
-    On a GPU the default is bfloat16, on a CPU float32: few CPUs calculate in bfloat16, and on the
-    others it is hundreds of times slower. Attention is by default the fastest that the architecture
-    has: `sdpa`, but `eager` for Gemma 2.
+    The default dtype is bfloat16 on a GPU and float32 on a CPU: few CPUs compute in bfloat16, and
+    on the others it is hundreds of times slower. The default attention is transformers' choice:
+    `sdpa`, but `eager` for Gemma 2.
     """
-    where = pick_device(device)
-    kind = torch.bfloat16 if where.type == "cuda" else torch.float32
+    picked = pick_device(device)
+    torch_dtype = torch.bfloat16 if picked.type == "cuda" else torch.float32
     if dtype != "auto":
-        kind = getattr(torch, dtype)
+        torch_dtype = getattr(torch, dtype)
     place = _locate(source)
-    extra: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
-    expand = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf else {}
+    gguf: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
+    dequantize = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf else {}
     try:
         with _without_progress_bars():
-            config = AutoConfig.from_pretrained(place.target, **extra)
+            config = AutoConfig.from_pretrained(place.target, **gguf)
             if config.model_type not in FAMILIES:
                 raise ConfigError(
                     f"the base '{source}' is of the family '{config.model_type}'; "
                     f"the ones that work: {', '.join(FAMILIES)}"
                 )
-            tokenizer = AutoTokenizer.from_pretrained(place.target, **extra)
+            tokenizer = AutoTokenizer.from_pretrained(place.target, **gguf)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place.target,
-                dtype=kind,
+                dtype=torch_dtype,
                 attn_implementation=attention,
                 output_loading_info=True,
-                **extra,
-                **expand,
+                **gguf,
+                **dequantize,
             )
     except _LOADING_ERRORS as error:
-        raise ConfigError(_failure(source, place, error)) from error
+        raise ConfigError(_explain_failure(source, place, error)) from error
     model, report = loaded
     if missing := sorted(report["missing_keys"]):  # transformers would leave them random
         raise ConfigError(
@@ -206,8 +205,8 @@ def load_base(
             f"of it, such as {missing[0]}"
         )
     if place.gguf:
-        _tie_twins(model)
-    model.requires_grad_(False).eval().to(where)
+        _tie_embeddings(model)
+    model.requires_grad_(False).eval().to(picked)
     return Base(
         place.name,
         model,
@@ -233,17 +232,17 @@ def pick_device(device: Device) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        found = torch.device(device)
+        picked = torch.device(device)
     except RuntimeError as error:
         raise ConfigError(f"unknown device '{device}': auto, cpu, cuda or cuda:1") from error
-    if found.type not in ("cpu", "cuda"):
+    if picked.type not in ("cpu", "cuda"):
         raise ConfigError(f"the device '{device}' is not supported: auto, cpu, cuda or cuda:1")
-    if found.type == "cuda" and not torch.cuda.is_available():
+    if picked.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
             "--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, "
             "or see `redqueen doctor`."
         )
-    return found
+    return picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +251,9 @@ class _Place:
 
     name: str
     target: str
-    """A folder, or a name on the hub: what transformers is to load."""
+    """What transformers is to load: a folder, or a name on the hub."""
     gguf: str = ""
-    """The file in the folder, where it is a GGUF."""
+    """The file in the folder, if it is a GGUF."""
     on_hub: bool = False
 
 
@@ -273,10 +272,13 @@ def _locate(source: str) -> _Place:
             raise ConfigError(
                 f"{path} is a folder without config.json: not a model in the Hugging Face format"
             )
-        return _Place(_own_name(path), str(path))
+        # A folder that `redqueen pawn train` made is a Pawn too.
+        is_pawn = (path / "pretraining.json").is_file()
+        return _Place("pawn" if is_pawn else path.name, str(path))
     if source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
         raise ConfigError(
-            f"there is no folder {path}, and '{source}' cannot be a name on the hub (those look like owner/model)"
+            f"there is no folder {path}, and '{source}' cannot be a name on the hub "
+            "(those look like owner/model)"
         )
     if "/" not in source:
         raise ConfigError(
@@ -286,50 +288,43 @@ def _locate(source: str) -> _Place:
     return _Place(source, source, on_hub=True)
 
 
-def _own_name(folder: Path) -> str:
-    """A folder that `redqueen pawn train` made is a Pawn too."""
-    return "pawn" if (folder / "pretraining.json").is_file() else folder.name
-
-
-def _failure(source: str, place: _Place, error: Exception) -> str:
-    said = " ".join(str(error).split())[:300] or type(error).__name__
+def _explain_failure(source: str, place: _Place, error: Exception) -> str:
+    message = " ".join(str(error).split())[:300] or type(error).__name__
     if not place.on_hub:
-        return f"the base '{source}' could not be loaded from {place.target}: {said}"
+        return f"the base '{source}' could not be loaded from {place.target}: {message}"
     offline = " HF_HUB_OFFLINE is set: only the cache was looked at." if HF_HUB_OFFLINE else ""
     return (
-        f"the base '{source}' is no folder here, and could not be had from the model hub or its cache in {HF_HUB_CACHE}: {said}{offline}\n"
-        "Check the name and the network; log in if the model is gated; or download it elsewhere and give its folder. `pawn` needs no network."
+        f"the base '{source}' is no folder here, and could not be had from the model hub or its "
+        f"cache in {HF_HUB_CACHE}: {message}{offline}\n"
+        "Check the name and the network; log in if the model is gated; or download it elsewhere "
+        "and give its folder. `pawn` needs no network."
     )
 
 
-def _without_system(
+def _fold_system(
     messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase
 ) -> list[dict[str, str]]:
-    """Some templates (Gemma's) have no place for a system text: it goes before the first question."""
-    if "system" in str(tokenizer.chat_template) and "System role not supported" not in str(
-        tokenizer.chat_template
-    ):
+    """Some templates (Gemma's) have no system role: the text goes before the first request."""
+    template = str(tokenizer.chat_template)
+    if "system" in template and "System role not supported" not in template:
         return messages
     system, first, *rest = messages
     return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
-def _tie_twins(model: PreTrainedModel) -> None:
-    """Some GGUF files hold a tied embedding twice, quantised apart. The output's copy is the better
-    one: both become it."""
-    inside: Any = model.get_input_embeddings()
-    outside: Any = model.get_output_embeddings()
+def _tie_embeddings(model: PreTrainedModel) -> None:
+    """Some GGUF files hold a tied embedding twice, quantised differently. The output's copy has
+    more bits: both become it."""
+    embedding: Any = model.get_input_embeddings()
+    head: Any = model.get_output_embeddings()
     if (
-        inside is None
-        or outside is None
-        or inside.weight is outside.weight
-        or inside.weight.shape != outside.weight.shape
+        embedding is None
+        or head is None
+        or embedding.weight is head.weight
+        or embedding.weight.shape != head.weight.shape
     ):
         return
-    sample_in, sample_out = (
-        inside.weight[:4096].float().flatten(),
-        outside.weight[:4096].float().flatten(),
-    )
-    if torch.nn.functional.cosine_similarity(sample_in, sample_out, dim=0) > 0.98:
-        inside.weight = outside.weight
+    first, second = (module.weight[:4096].float().flatten() for module in (embedding, head))
+    if torch.nn.functional.cosine_similarity(first, second, dim=0) > 0.98:
+        embedding.weight = head.weight
         model.config.tie_word_embeddings = True

@@ -1,49 +1,48 @@
-"""A base's weights as a short text: what tells them from others of the same name."""
+"""Fingerprints of a base's weights: what tells them from others of the same name."""
 
 import hashlib
 from pathlib import Path
 
 import torch
 
-_NUMBERS = 4096
-"""About so many of each weight."""
-_PLACES, _BYTES = 64, 1 << 16
-"""Of a file: so many pieces, so large."""
+_ENTRIES = 4096
+"""About as many of each weight are hashed."""
+_CHUNKS, _CHUNK_BYTES = 64, 1 << 16
+"""Of a file."""
 
 
 def of_weights(model: torch.nn.Module) -> str:
-    """By some numbers of each, rounded to bfloat16, so that it does not matter whether the loader
-    did so; float16 is another matter."""
+    """From a sample of each weight's entries, rounded to bfloat16, so that the dtype it was loaded
+    in makes no difference. float16 does not round to it: it has fingerprints of its own."""
     weights = list(model.parameters())
-    rounding = torch.float16 if weights[0].dtype == torch.float16 else torch.bfloat16
-    some = torch.cat(
+    dtype = torch.float16 if weights[0].dtype == torch.float16 else torch.bfloat16
+    sample = torch.cat(
         [
-            weight.detach().flatten()[:: max(1, weight.numel() // _NUMBERS)].to(rounding)
+            weight.detach().flatten()[:: max(1, weight.numel() // _ENTRIES)].to(dtype)
             for weight in weights
         ]
     )
-    return f"{rounding}:{_short(some.view(torch.int16).cpu().numpy().tobytes())}".removeprefix(
-        "torch."
-    )
+    digest = _hash(sample.view(torch.int16).cpu().numpy().tobytes())
+    return f"{dtype}:{digest}".removeprefix("torch.")
 
 
 def of_file(path: Path) -> str:
-    """By some pieces of a file whose weights are expanded by whoever loads it, one version perhaps
-    otherwise than the next."""
+    """From chunks of a file whose weights are dequantised by the loader, which may do so
+    differently in another version."""
     size = path.stat().st_size
-    found = [str(size).encode()]
+    parts = [str(size).encode()]
     with path.open("rb") as file:
-        for number in range(_PLACES):
-            file.seek(number * max(0, size - _BYTES) // (_PLACES - 1))
-            found.append(file.read(_BYTES))
-    return f"file:{_short(b''.join(found))}"
+        for number in range(_CHUNKS):
+            file.seek(number * max(0, size - _CHUNK_BYTES) // (_CHUNKS - 1))
+            parts.append(file.read(_CHUNK_BYTES))
+    return f"file:{_hash(b''.join(parts))}"
 
 
 def differ(one: str, other: str) -> bool:
-    """Whether they are of different weights. Those that do not compare, and one that is empty, tell
-    nothing."""
+    """Whether they are certainly of different weights. Fingerprints of different kinds, and empty
+    ones, do not compare."""
     return one != other and one.partition(":")[0] == other.partition(":")[0]
 
 
-def _short(data: bytes) -> str:
+def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:32]

@@ -57,6 +57,7 @@ class Population(nn.Module):
             FusedProjections(self, names, [linears[name] for name in names])
             for names in _group_by_input(self.names)
         ]
+        """Projections that have their input in common, such as q_proj, k_proj and v_proj."""
         for projections in self.fused_projections:
             for name in projections.names:
                 _replace(base.model, name, AdaptedLinear(self, name, linears[name], projections))
@@ -159,7 +160,7 @@ class AdaptedLinear(nn.Module):
         return self.value(x, lora_a_output, routing, population.scale)
 
     def value(self, x: Tensor, low: Tensor, routing: Routing, scale: float) -> Tensor:
-        """The base's output plus scale * low @ B, with low = x @ A: [blocks, rows * tokens, rank]."""
+        """The base's output plus scale * low @ B; low = x @ A is [blocks, rows * tokens, rank]."""
         plain = nn.functional.linear(x, self.linear.weight, self.linear.bias)
         b = routing.of_blocks(self.used_b)
         if routing.index is None:

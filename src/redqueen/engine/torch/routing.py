@@ -87,8 +87,8 @@ class Routing:
 
     @staticmethod
     def of_runs(slots: Sequence[int]) -> "Routing":
-        """For decoding on a CPU: equal blocks, with gathered weights cached. A slot may have several
-        runs of rows."""
+        """For decoding on a CPU: equal blocks, with a cache of gathered weights. A slot may have
+        several runs of rows."""
         runs = [(slot, len(list(run))) for slot, run in groupby(slots)]
         size = math.gcd(*(count for _, count in runs))
         owners = [slot for slot, count in runs for _ in range(count // size)]
