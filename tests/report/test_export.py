@@ -16,6 +16,7 @@ from redqueen.config.toml import load_config, to_toml
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base
@@ -49,7 +50,7 @@ def engine() -> TorchEngine:
 def run(tmp_path_factory: pytest.TempPathFactory, engine: TorchEngine) -> Path:
     """A run with two teachers and two students, and a checkpoint that has their weights."""
     folder = tmp_path_factory.mktemp("runs") / "quick"
-    Synthetic(steps=6, members=2).write(folder)
+    Synthetic(steps=6, members=2, evolve_every=100).write(folder)
     config = load_config(
         None,
         [
@@ -126,6 +127,15 @@ def test_a_member_goes_through_peft_and_comes_back_as_the_merged_export(
         assert torch.allclose(
             merged[f"{name}.weight"] - before[f"{name}.weight"], delta(engine, 3, name), atol=1e-6
         ), name
+
+
+def test_a_member_is_written_as_peft_from_python(run: Path, tmp_path: Path) -> None:
+    export(run, "--member", "S1", "--out", tmp_path / "exported")
+    with open_run(run) as reader:
+        reader.member("S1").to_peft(tmp_path / "written")
+    for name in ("adapter_model.safetensors", "adapter_config.json"):
+        written = (tmp_path / "written" / name).read_bytes()
+        assert written == (tmp_path / "exported" / name).read_bytes(), name
 
 
 def test_the_soup_is_the_nearest_adapter_to_the_mean(

@@ -92,13 +92,18 @@ class RunMember:
     def to_peft(self, out: str | Path, base: str | None = None) -> Path:
         """Write its adapter, as the newest checkpoint has it, as a PEFT folder.
 
-        `base`: the name or place of its base to write down, if not the one that the run has.
+        `base`: the name or path of the base to record, if not the run's own.
         """
         from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
         from redqueen.models.peft_io import base_of, load_adapter, save_adapter
 
         checkpoint = newest_checkpoint(self.run.folder)
         saved = choose_member(saved_members(checkpoint, self.row["world"]), self.row["member"])
+        if not saved.adapter.is_dir():
+            raise ConfigError(
+                f"the checkpoints of redqueen {self.run.about.get('version', '0.1')} have no PEFT "
+                f"folders. Use redqueen.export_member(run, '{saved.id}', '{out}')."
+            )
         _, fingerprint = base_of(saved.adapter)
         name = base or self.run.about.get("base", "")
         save_adapter(load_adapter(saved.adapter), Path(out), base=name, fingerprint=fingerprint)
