@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -24,8 +23,14 @@ from redqueen.engine.protocol import (
 from redqueen.errors import ConfigError, DataError
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import CONFIG, WEIGHTS, load_adapter, save_adapter
-from tests.contract.test_training import logprobs, state, train
-from tests.contract.tiny import tiny_engine, tiny_model, train_samples
+from tests.contract.tiny import (
+    logprobs,
+    state,
+    tiny_engine,
+    tiny_model,
+    train,
+    train_samples,
+)
 
 NAMES = {0: "0/T0", 1: "0/S2.30", 2: "1/T2@30"}
 
@@ -88,6 +93,8 @@ def test_a_resumed_engine_goes_on_to_the_bit(tokenizer: Any, tmp_path: Path, dev
 
 
 def test_every_saved_member_is_a_folder_that_peft_loads(tokenizer: Any, tmp_path: Path) -> None:
+    import peft
+
     engine = tiny_engine(tokenizer)
     engine.save(tmp_path, NAMES)
     ids = torch.tensor([[5, 6, 7, 8]])
@@ -182,6 +189,8 @@ def test_an_adapter_that_peft_made_for_a_pattern_of_modules_is_honoured(
     target_modules: str, tokenizer: Any, tmp_path: Path
 ) -> None:
     """The weights say which modules were meant."""
+    import peft
+
     config = peft.LoraConfig(
         r=4, lora_alpha=8, target_modules=target_modules, init_lora_weights=False
     )

@@ -14,7 +14,7 @@ from redqueen.models.base import load_base
 from redqueen.pawn.heldout import load_suite
 from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import load_prompt_format
-from tests.contract.test_training import gradients
+from tests.contract.tiny import gradients
 
 pytestmark = pytest.mark.gpu
 MEMBERS = 3

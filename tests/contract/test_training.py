@@ -2,72 +2,46 @@
 uninterrupted run."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import peft
 import pytest
 import torch
 from torch import Tensor
 
 from redqueen.engine.protocol import (
     Average,
-    Loss,
     OptimizerSettings,
     SampleRequest,
     SamplingParams,
-    StepStats,
     TrainSample,
-    TrainStats,
 )
-from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.learner import split
 from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import save_adapter
-from redqueen.stages.update.losses import LOSSES, Ppo, Reinforce, bind_loss
+from redqueen.stages.update.losses import LOSSES, Ppo, bind_loss
 from redqueen.stages.update.minibatches import merge_stats, split_minibatches
-from tests.contract.tiny import FAMILIES, VOCABULARY, tiny_engine, tiny_model, train_samples
-
-REINFORCE = bind_loss(Reinforce())
+from tests.contract.tiny import (
+    FAMILIES,
+    REINFORCE,
+    VOCABULARY,
+    gradients,
+    logprobs,
+    state,
+    tiny_engine,
+    tiny_model,
+    train,
+    train_samples,
+)
 
 
 @pytest.fixture(scope="module")
 def tokenizer() -> Any:
     return load_base("pawn", device="cpu").tokenizer
-
-
-def train(
-    engine: TorchEngine,
-    samples: list[TrainSample],
-    settings: OptimizerSettings | Mapping[int, OptimizerSettings] = OptimizerSettings(),  # noqa: B008
-    loss: Loss = REINFORCE,
-    kl: float = 0.0,
-) -> tuple[TrainStats, StepStats]:
-    stats = engine.accumulate(samples, loss, kl)
-    if isinstance(settings, OptimizerSettings):
-        settings = dict.fromkeys(stats.slots, settings)
-    return stats, engine.step({slot: settings[slot] for slot in stats.slots})
-
-
-def state(engine: TorchEngine) -> dict[str, Tensor]:
-    """Everything that training changes: a row for each slot."""
-    assert engine.population is not None and engine.optimizer is not None
-    found = {"weights": engine.population.weights, **engine.optimizer.state()}
-    return {name: value.cpu().clone() for name, value in found.items()}
-
-
-def gradients(engine: TorchEngine, samples: list[TrainSample], loss: Loss = REINFORCE) -> Tensor:
-    """[slots, parameters_each]"""
-    assert engine.population is not None
-    engine.accumulate(samples, loss)
-    grads = engine.population.grads.cpu().clone()
-    engine.step({})
-    return grads
 
 
 def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> bool:
@@ -78,6 +52,8 @@ def close(ours: Tensor, theirs: Tensor, tolerance: float = 1e-5) -> bool:
 def test_logits_and_gradients_of_every_slot_are_those_of_peft_alone(
     family: str, tokenizer: Any, tmp_path: Path
 ) -> None:
+    import peft
+
     engine, rng = tiny_engine(tokenizer, family), Random(1)
     samples = train_samples(rng, [0, 1, 2])
     ids = torch.tensor([rng.choices(range(3, VOCABULARY), k=9) for _ in range(6)])
@@ -277,21 +253,6 @@ def test_training_raises_what_is_rewarded_and_lowers_what_is_not(
         train(engine, [good, bad], OptimizerSettings(learning_rate=1e-2))
     last = logprobs(engine, [good, bad])
     assert last[0] > first[0] + 0.5 and last[1] < first[1] - 0.5
-
-
-def logprobs(engine: TorchEngine, samples: list[TrainSample]) -> list[float]:
-    """Of whole completions."""
-    found = []
-    for sample in samples:
-        ids = torch.tensor([sample.prompt + sample.completion]).to(engine.loaded.device)
-        positions = torch.arange(ids.shape[1])[None].to(ids)
-        with torch.no_grad():
-            routing = engine.forward.routing([sample.slot])
-            hidden = engine.forward.sequences(ids, positions, None, routing)
-            logits = engine.forward.logits(hidden)[0, len(sample.prompt) - 1 : -1]
-        targets = torch.tensor(sample.completion)[:, None].to(ids)
-        found.append(float(torch.log_softmax(logits, -1).gather(1, targets).sum()))
-    return found
 
 
 def test_samples_without_advantage_cost_nothing_and_change_nothing(tokenizer: Any) -> None:

@@ -1,16 +1,27 @@
-"""Tiny random models and engines on them, for tests that compare the engine with oracles."""
+"""Tiny random models and engines on them, and what tests of training do with them."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any
 
 import torch
 import transformers
+from torch import Tensor
 
 from redqueen.config.engine import EngineConfig, LoraConfig
-from redqueen.engine.protocol import Adapter, LoraPair, TrainSample
+from redqueen.engine.protocol import (
+    Adapter,
+    LoraPair,
+    Loss,
+    OptimizerSettings,
+    StepStats,
+    TrainSample,
+    TrainStats,
+)
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.base import Base
+from redqueen.stages.update.losses import Reinforce, bind_loss
 
 FAMILIES = {
     "llama": transformers.LlamaConfig,
@@ -22,6 +33,7 @@ FAMILIES = {
     "mistral": transformers.MistralConfig,
 }
 VOCABULARY = 97
+REINFORCE = bind_loss(Reinforce())
 
 
 def tiny_model(family: str) -> Any:
@@ -95,3 +107,47 @@ def train_samples(rng: Random, slots: list[int], attempts: int = 3) -> list[Trai
                 completion = tuple(rng.randrange(3, VOCABULARY) for _ in range(rng.randint(1, 7)))
                 samples.append(TrainSample(slot, prompt, completion, rng.uniform(-1, 1)))
     return samples
+
+
+def train(
+    engine: TorchEngine,
+    samples: list[TrainSample],
+    settings: OptimizerSettings | Mapping[int, OptimizerSettings] = OptimizerSettings(),  # noqa: B008
+    loss: Loss = REINFORCE,
+    kl: float = 0.0,
+) -> tuple[TrainStats, StepStats]:
+    stats = engine.accumulate(samples, loss, kl)
+    if isinstance(settings, OptimizerSettings):
+        settings = dict.fromkeys(stats.slots, settings)
+    return stats, engine.step({slot: settings[slot] for slot in stats.slots})
+
+
+def state(engine: TorchEngine) -> dict[str, Tensor]:
+    """Everything that training changes: a row for each slot."""
+    assert engine.population is not None and engine.optimizer is not None
+    found = {"weights": engine.population.weights, **engine.optimizer.state()}
+    return {name: value.cpu().clone() for name, value in found.items()}
+
+
+def gradients(engine: TorchEngine, samples: list[TrainSample], loss: Loss = REINFORCE) -> Tensor:
+    """[slots, parameters_each]"""
+    assert engine.population is not None
+    engine.accumulate(samples, loss)
+    grads = engine.population.grads.cpu().clone()
+    engine.step({})
+    return grads
+
+
+def logprobs(engine: TorchEngine, samples: list[TrainSample]) -> list[float]:
+    """Of whole completions."""
+    found = []
+    for sample in samples:
+        ids = torch.tensor([sample.prompt + sample.completion]).to(engine.loaded.device)
+        positions = torch.arange(ids.shape[1])[None].to(ids)
+        with torch.no_grad():
+            routing = engine.forward.routing([sample.slot])
+            hidden = engine.forward.sequences(ids, positions, None, routing)
+            logits = engine.forward.logits(hidden)[0, len(sample.prompt) - 1 : -1]
+        targets = torch.tensor(sample.completion)[:, None].to(ids)
+        found.append(float(torch.log_softmax(logits, -1).gather(1, targets).sum()))
+    return found
