@@ -284,7 +284,7 @@ def test_runs_are_listed_with_how_far_they_came(
     assert "done" in begin("runs", straight.parent).wait().out
     assert (
         begin("runs", tmp_path / "none[1]").wait().out
-        == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` makes one.\n"
+        == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` starts one.\n"
     )
 
 

@@ -148,6 +148,8 @@ def evaluate(
         if PROPOSALS in names:
             rows[PROPOSALS] = _propose(model, prompt_format, graders.sandbox, limit, as_json)
     rows = {result.config.suite: result.to_json() for result in results} | rows
+    for scored in results:
+        _compare_with_shipped(scored)
     if not as_json:
         _show(results)
     unstored = _store(results)
@@ -223,7 +225,6 @@ def _show(results: list[EvalResult]) -> None:
             members = [model.name for model in result.under_test] if len(worlds) == 1 else []
             console.print(population_table(result.config.suite, result.to_json(), members))
         elif "tiers" in result.to_json():
-            _compare_with_shipped(result)
             console.print(tier_table(result))
         else:
             plain[result.config.suite] = result.to_json()
@@ -233,9 +234,10 @@ def _show(results: list[EvalResult]) -> None:
 
 
 def _compare_with_shipped(result: EvalResult) -> None:
+    """Beside a base's own score, that of the base which ships with the suite."""
     name = result.config.suite
     is_whole = name == "heldout-quick" and result.n == len(load_suite(name))
-    if is_whole and not result.config.temperature:
+    if is_whole and len(result.models) == 1 and not result.config.temperature:
         note(
             f"{name}: {100 * result.score:.1f} % correct; "
             f"Pawn as shipped has {100 * shipped_score():.1f} %"
