@@ -12,10 +12,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+from redqueen.config.schema import Config
 from redqueen.config.toml import load_config, to_toml
 from redqueen.core.build import Parts, build_worlds
 from redqueen.core.pipeline import Ports
@@ -68,15 +70,15 @@ def chance(skill: float, level: float) -> float:
 
 
 def teacher(*levels: float, valid: float = 1.0) -> Script:
-    """Poses problems of these levels, any of them as often; some are no problems at all."""
+    """Proposes problems of these levels, any of them as often; some are no problems at all."""
 
-    def write(prompt: str, draw: Random) -> str:
-        if draw.random() > valid:
+    def write(prompt: str, rng: Random) -> str:
+        if rng.random() > valid:
             return "I have no idea"
         program = (
-            f"def f(x):\n    level = {draw.choice(levels)}\n    return x + {draw.getrandbits(40)}"
+            f"def f(x):\n    level = {rng.choice(levels)}\n    return x + {rng.getrandbits(40)}"
         )
-        return write_blocks([("program", program), ("input", str(draw.randint(1, 9)))])
+        return write_blocks([("program", program), ("input", str(rng.randint(1, 9)))])
 
     return write
 
@@ -84,18 +86,18 @@ def teacher(*levels: float, valid: float = 1.0) -> Script:
 def student(skill: float) -> Script:
     """Knows the answer as often as its skill says; where it does not, it is one off."""
 
-    def write(prompt: str, draw: Random) -> str:
-        found = re.search(r"level = (\S+)\n    return x \+ (\d+)\n>>input\n(\d+)", prompt)
-        assert found, prompt
-        off = 0 if draw.random() < chance(skill, float(found[1])) else 1
-        return write_blocks([("output", str(int(found[2]) + int(found[3]) + off))])
+    def write(prompt: str, rng: Random) -> str:
+        parts = re.search(r"level = (\S+)\n    return x \+ (\d+)\n>>input\n(\d+)", prompt)
+        assert parts, prompt
+        off = 0 if rng.random() < chance(skill, float(parts[1])) else 1
+        return write_blocks([("output", str(int(parts[2]) + int(parts[3]) + off))])
 
     return write
 
 
-def both(poses: Script, solves: Script) -> Script:
+def both(proposes: Script, solves: Script) -> Script:
     """One member with two roles."""
-    return lambda prompt, draw: (poses if prompt.startswith(">>teacher") else solves)(prompt, draw)
+    return lambda prompt, rng: (proposes if prompt.startswith(">>teacher") else solves)(prompt, rng)
 
 
 class ScriptedSampler:
@@ -243,6 +245,21 @@ class TrustingSandbox:
         )
 
 
+@dataclass(frozen=True)
+class ScriptedArm:
+    """A world of a run whose members follow the scripts."""
+
+    name: str
+    teachers: Sequence[Script]
+    students: Sequence[Script]
+    settings: Sequence[str] = ()
+
+    def config(self) -> Config:
+        teachers, students = len(self.teachers), len(self.students)
+        sizes = [f"population.teachers={teachers}", f"population.students={students}"]
+        return load_config(None, [*SMALL, *sizes, *self.settings])
+
+
 @contextmanager
 def scripted_run(
     folder: Path,
@@ -251,12 +268,27 @@ def scripted_run(
     students: Sequence[Script],
     settings: Sequence[str] = (),
 ) -> Iterator[Run]:
-    """A run in the folder, new or to be resumed, whose members follow the scripts."""
-    sizes = [f"population.teachers={len(teachers)}", f"population.students={len(students)}"]
-    config = load_config(None, [*SMALL, *sizes, *settings])
+    """A run of one world in the folder, new or to be resumed."""
+    arm = ScriptedArm("run", teachers, students, settings)
+    with scripted_worlds(folder, sandbox, [arm]) as run:
+        yield run
+
+
+@contextmanager
+def scripted_worlds(
+    folder: Path, sandbox: Sandbox, scripted: Sequence[ScriptedArm], mixes_worlds: bool = False
+) -> Iterator[Run]:
+    """A run of several worlds in the folder, new or to be resumed."""
+    arms = [(arm.name, arm.config()) for arm in scripted]
+    config = arms[0][1]
+    scripts: dict[int, Script] = {}
+    slots = 0
+    for arm, (_, own) in zip(scripted, arms, strict=True):
+        scripts |= dict(enumerate([*arm.teachers, *arm.students], slots))
+        slots += own.slots
     ports = Ports(
-        ScriptedSampler(dict(enumerate([*teachers, *students]))),
-        CountingEngine(config.slots),
+        ScriptedSampler(scripts),
+        CountingEngine(slots),
         sandbox,
         load_kinds(*config.tasks.kinds),
         CompactFormat(),
@@ -264,11 +296,14 @@ def scripted_run(
     )
     new = not (folder / "run.sqlite").exists()
     about = {"config": to_toml(config), "base": "none", "steps": str(config.steps)}
-    rows = [{"world": 0, "arm": "run", "seed": config.seed, "config": config.model_dump_json()}]
+    rows = [
+        {"world": number, "arm": name, "seed": own.seed, "config": own.model_dump_json()}
+        for number, (name, own) in enumerate(arms)
+    ]
     with Ledger.create(folder, about, rows) if new else Ledger.open(folder) as ledger:
         checkpoints = Checkpoints(folder, config.ledger.keep)
-        worlds = build_worlds([("run", config)], ports)
-        with Run(Parts(config, worlds, ports, ledger, checkpoints, False), ExitStack()) as run:
+        parts = Parts(config, build_worlds(arms, ports), ports, ledger, checkpoints, mixes_worlds)
+        with Run(parts, ExitStack()) as run:
             run.begin() if new else run.restore()
             yield run
         ports.background.shutdown()

@@ -15,7 +15,6 @@ import pytest
 
 from redqueen.cli.report import report
 from redqueen.core.run import Run, new_folder
-from redqueen.core.world import new_world
 from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
@@ -23,12 +22,14 @@ from redqueen.ledger.store import digest, open_to_read
 from tests.scripted import (
     CountingEngine,
     Script,
+    ScriptedArm,
     ScriptedSampler,
     Stopped,
     TrustingSandbox,
     both,
     play,
     scripted_run,
+    scripted_worlds,
     student,
     teacher,
 )
@@ -208,27 +209,13 @@ def test_the_last_step_of_a_run_that_ends_early_has_a_checkpoint(tmp_path: Path)
 
 
 def test_a_world_that_has_come_to_its_end_leaves_the_others_playing(tmp_path: Path) -> None:
+    settings = ("steps=6", "stop.steps_without_problem=2")
     silent = [teacher(0.0, valid=-1.0)] * len(TEACHERS)
-    with scripted_run(
-        tmp_path, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=6", "stop.steps_without_problem=2"]
-    ) as run:
-        config, count = run.config, len(TEACHERS) + len(STUDENTS)
-        run.worlds.append(new_world(1, "silent", config, count, list(run.worlds[0].archive)))
-        run.ledger.add(
-            "worlds",
-            [
-                {
-                    "world": 1,
-                    "arm": "silent",
-                    "seed": config.seed,
-                    "config": config.model_dump_json(),
-                }
-            ],
-        )
-        run.ports.sampler = ScriptedSampler(
-            dict(enumerate([*TEACHERS, *STUDENTS, *silent, *STUDENTS]))
-        )
-        run.ports.engine = CountingEngine(2 * count)
+    arms = [
+        ScriptedArm("run", TEACHERS, STUDENTS, settings),
+        ScriptedArm("silent", silent, STUDENTS, settings),
+    ]
+    with scripted_worlds(tmp_path, TrustingSandbox(), arms) as run:
         play(run)
     assert rows(tmp_path, "SELECT world, max(step) FROM metrics GROUP BY world ORDER BY world") == [
         (0, 6),
