@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
 from redqueen.benchmarks.suite import CORRECT, Graders, Item, PromptStyle, Verdict
 from redqueen.config.registry import Choice
@@ -123,6 +123,12 @@ class NoSandbox:
         return []
 
     def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
         pass
 
 
