@@ -59,7 +59,7 @@ def test_a_pairing_says_what_its_ratings_promise() -> None:
 
 
 def test_pfsp_samples_pairs_in_proportion_to_their_balance() -> None:
-    """One teacher and three students: the first pair is drawn by p (1 - p), and each of the others
+    """One teacher and three students: the first pair is sampled by p (1 - p), and each of the others
     must still play, so look at the first."""
     skills = (25.0, 31.0, 37.0)
     world = rated_world([25.0], skills)
