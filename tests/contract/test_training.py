@@ -19,7 +19,7 @@ from redqueen.engine.protocol import (
     SamplingParams,
     TrainSample,
 )
-from redqueen.engine.torch.learner import split
+from redqueen.engine.torch.packing import split_microbatches
 from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import save_adapter
@@ -107,23 +107,25 @@ def test_a_micro_batch_keeps_to_its_tokens_or_is_one_sequence() -> None:
         for slot in range(8)
         for _ in range(rng.randint(1, 6))
     ]
-    batches = list(split(samples, 150, True, cpu))
+    batches = list(split_microbatches(samples, 150, True, cpu))
     # rounded up to multiples of eight
     assert all(batch.ids.numel() <= 150 + 7 * len(batch.ids) for batch in batches)
     targets = sum(len(sample.completion) for sample in samples)
     assert sum(len(batch.targets) for batch in batches) == targets
     assert any(1 < len(set(batch.row_slots)) < 8 for batch in batches)
-    assert [len(batch.ids) for batch in split(samples, 10, True, cpu)] == [1] * len(samples)
+    assert [len(batch.ids) for batch in split_microbatches(samples, 10, True, cpu)] == [1] * len(
+        samples
+    )
 
 
-def test_packed_completions_are_laid_out_as_the_learner_says() -> None:
+def test_packed_completions_are_laid_out_as_documented() -> None:
     """The example of its docstring."""
     samples = [
         TrainSample(0, (11, 12, 13), (21, 22), 1.0),
         TrainSample(0, (11, 12, 13), (31, 32, 33), 1.0),
         TrainSample(1, (41, 42), (51,), 1.0),
     ]
-    (batch,) = split(samples, 100, True, torch.device("cpu"))
+    (batch,) = split_microbatches(samples, 100, True, torch.device("cpu"))
     assert batch.ids.tolist() == [
         [11, 12, 13, 21, 22, 31, 32, 33],
         [41, 42, 51, 0, 0, 0, 0, 0],

@@ -75,6 +75,7 @@ class TorchEngine:
         seed: int = 0,
     ) -> None:
         self.loaded, self.config = base, config or EngineConfig()
+        self.base = _describe(base)
         lora = lora or LoraConfig()
         self.population = (
             Population(base, slots, lora.rank, lora.alpha, lora.targets, seed) if slots else None
@@ -94,23 +95,6 @@ class TorchEngine:
         base = load_base(spec.base, device=spec.device, dtype=spec.dtype)
         base.check(spec.fingerprint)
         return cls(base, spec.slots, spec.config, spec.lora, spec.seed)
-
-    @property
-    def base(self) -> BaseInfo:
-        base = self.loaded
-        return BaseInfo(
-            name=base.name,
-            fingerprint=base.fingerprint,
-            parameters=base.parameters,
-            dtype=str(base.dtype).removeprefix("torch."),
-            device=str(base.device),
-            hardware=torch.cuda.get_device_name(base.device)
-            if base.device.type == "cuda"
-            else f"CPU, {torch.get_num_threads()} threads",
-            prompt_format=base.prompt_format,
-            has_chat_template=bool(base.tokenizer.chat_template),
-            context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,
-        )
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -259,3 +243,20 @@ class TorchEngine:
                 f"cache; the GPU has {total / 1e9:.0f} GB. "
                 "Lower engine.max_num_seqs or the longest completion."
             )
+
+
+def _describe(base: Base) -> BaseInfo:
+    on_gpu = base.device.type == "cuda"
+    return BaseInfo(
+        name=base.name,
+        fingerprint=base.fingerprint,
+        parameters=base.parameters,
+        dtype=str(base.dtype).removeprefix("torch."),
+        device=str(base.device),
+        hardware=torch.cuda.get_device_name(base.device)
+        if on_gpu
+        else f"CPU, {torch.get_num_threads()} threads",
+        prompt_format=base.prompt_format,
+        has_chat_template=bool(base.tokenizer.chat_template),
+        context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,
+    )
