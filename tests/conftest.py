@@ -36,9 +36,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """A test with an argument `device` runs on the CPU, and on the GPU where there is one."""
     if "device" in metafunc.fixturenames:
-        import torch
-
-        metafunc.parametrize("device", ["cpu", *(["cuda"] if torch.cuda.is_available() else [])])
+        metafunc.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
 @pytest.fixture(scope="session")
