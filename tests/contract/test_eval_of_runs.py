@@ -198,7 +198,7 @@ def test_a_live_run_is_evaluated_as_its_checkpoint_would_be(tmp_path: Path) -> N
         result = redqueen.evaluate(live, "heldout-quick", limit=3, max_tokens=6)
         assert rows(live.folder, "SELECT count(*) FROM evals") == [(0,)]
     saved = redqueen.evaluate(
-        tmp_path / "live",
+        redqueen.open_run(tmp_path / "live"),
         "heldout-quick",
         members=["students"],
         limit=3,

@@ -71,16 +71,16 @@ def run(
     return evaluate(target, TASK, graders=graders, **options)
 
 
-@pytest.mark.parametrize("device_type", ["cuda", "cpu"])
+@pytest.mark.parametrize("sampled_on", ["cuda", "cpu"])
 def test_replies_from_before_a_kill_are_not_sampled_again(
-    graders: Graders, tmp_path: Path, device_type: str
+    graders: Graders, tmp_path: Path, sampled_on: str
 ) -> None:
     cache, second = tmp_path / "attempts.jsonl", Sampler()
     with pytest.raises(KeyboardInterrupt):
-        run(Sampler(5), graders, device=device_type, cache=cache)
+        run(Sampler(5), graders, device=sampled_on, cache=cache)
     kept = len(cache.read_text().splitlines())
-    assert kept == 5 if device_type == "cpu" else 1 <= kept <= 5  # on a CPU each is graded at once
-    result = run(second, graders, device=device_type, cache=cache)
+    assert kept == 5 if sampled_on == "cpu" else 1 <= kept <= 5  # on a CPU each is graded at once
+    result = run(second, graders, device=sampled_on, cache=cache)
     assert len(second.requests) == 8 - kept and len(result.replies) == 8
     assert all(reply.correct and reply.vote_key for reply in result.replies)
     assert [(reply.item, reply.model) for reply in result.replies] == [

@@ -25,6 +25,7 @@ from redqueen.tasks.prompts import load_prompt_format
 if TYPE_CHECKING:
     from redqueen.core.run import Run
     from redqueen.evaluate.targets import Target
+    from redqueen.ledger.run_reader import RunReader
     from redqueen.models.base import Dtype
 
 _CHUNK = 64
@@ -58,7 +59,7 @@ def open_graders(sandbox: Sandbox | None = None, *, unsafe: bool = False) -> Ite
 
 
 def evaluate(
-    target: "Run | Target | str | Path",
+    target: "Run | RunReader | Target | str | Path",
     suite: str | Suite | EvalTask,
     *,
     members: Sequence[str] = (),
@@ -87,19 +88,18 @@ def evaluate(
     from redqueen.evaluate.targets import Target, open_target
 
     task = suite if isinstance(suite, EvalTask) else load_task(suite, data, limit)
-    stack = ExitStack()
-    if not isinstance(target, Target):
-        target = open_target(target, members, world, base=base, device=device, dtype=dtype)
-        stack.callback(target.close)
-    prompt_style = PromptStyle(
-        target.is_chat if style is None else style == "chat",
-        load_prompt_format(prompt_format) if prompt_format else target.prompt_format,
-    )
-    config = make_config(task.suite, target, prompt_style, samples, temperature, max_tokens)
     if max_tokens is not None:
         items = tuple(replace(item, max_tokens=max_tokens) for item in task.items)
         task = EvalTask(task.suite, items)
-    with stack:
+    with ExitStack() as stack:
+        if not isinstance(target, Target):
+            target = open_target(target, members, world, base=base, device=device, dtype=dtype)
+            stack.callback(target.close)
+        prompt_style = PromptStyle(
+            target.is_chat if style is None else style == "chat",
+            load_prompt_format(prompt_format) if prompt_format else target.prompt_format,
+        )
+        config = make_config(task.suite, target, prompt_style, samples, temperature, max_tokens)
         if graders is None:
             graders = stack.enter_context(open_graders(target.sandbox))
         replies = _sample_and_grade(

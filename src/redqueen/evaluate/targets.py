@@ -17,6 +17,7 @@ from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import BASE, Model
 from redqueen.evaluate.run_members import RunMembers, load_members, select_members
 from redqueen.ledger.durable import checksum
+from redqueen.ledger.run_reader import RunReader
 from redqueen.sandbox import Sandbox
 from redqueen.tasks.prompts import PromptFormat, load_prompt_format
 
@@ -59,7 +60,7 @@ class Target:
 
 
 def open_target(
-    source: Run | str | Path,
+    source: Run | RunReader | str | Path,
     members: Sequence[str] = (),
     world: int | None = None,
     *,
@@ -71,6 +72,7 @@ def open_target(
     `base`: where the base is, if the adapter or the run does not lead to it."""
     if isinstance(source, Run):
         return target_of_run(source, members, world)
+    source = source.folder if isinstance(source, RunReader) else source
     selected = select_members(source, members, world)
     if selected is not None:
         return _open_members(selected, base, device, dtype)
@@ -142,10 +144,11 @@ def _open_adapter(folder: Path, base: str | None, device: str, dtype: "Dtype") -
     engine = _create_engine("torch", spec, hint)
     engine.write(0, adapter, reset_optimizer=False)  # slot 1 stays new: it equals the base
     info = engine.base
+    models = Model("adapter" if folder.name == BASE else folder.name, 0), Model(BASE, 1)
     return Target(
         folder.name,
         info,
-        (Batch(_text_sampler(engine, engine), (Model(folder.name, 0), Model(BASE, 1))),),
+        (Batch(_text_sampler(engine, engine), models),),
         load_prompt_format(info.prompt_format),
         f"{checksum(folder / 'adapter_model.safetensors')} on {info.fingerprint}",
         close=engine.close,
