@@ -61,7 +61,9 @@ TEACHERS, STUDENTS = [teacher(4), teacher(30)], [student(0.4), student(0.7)]
 def settings(tmp_path: Path) -> list[str]:
     seeds = tmp_path / "seeds.jsonl"
     payloads = [{"a": 17, "operator": "*", "b": 25}, {"a": 8, "operator": "-", "b": 9}]
-    seeds.write_text("".join(json.dumps({"kind": NAME, "payload": one}) + "\n" for one in payloads))
+    seeds.write_text(
+        "".join(json.dumps({"kind": NAME, "payload": payload}) + "\n" for payload in payloads)
+    )
     return [
         "steps=5", f"tasks.kinds=['{NAME}']", f"archive.seeds={seeds}", "archive.cap=30",
         "archive.rarity=0.5", "evolve.every=2", "evolve.share=0.5",
@@ -128,7 +130,7 @@ def test_a_run_that_is_stopped_and_resumed_has_the_same_records_and_archive(
         stopped = played(tmp_path / "stopped", settings, until)
     assert digest(stopped.folder) == digest(straight.folder)
     assert list(stopped.worlds[0].archive) == list(straight.worlds[0].archive)
-    assert all(isinstance(one.payload, Sum) for one in stopped.worlds[0].archive)
+    assert all(isinstance(problem.payload, Sum) for problem in stopped.worlds[0].archive)
 
 
 def test_it_is_reported_exported_and_read_back(tmp_path: Path, settings: list[str]) -> None:

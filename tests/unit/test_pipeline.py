@@ -159,7 +159,7 @@ def test_completions_are_handed_over_as_they_come_and_progress_is_told() -> None
     requests = [TextRequest(0, Prompt(text), 8, 0, item=text) for text in "abc"]
     received: list[TextCompletion] = []
     ports.sample("solve", requests, 1.0, received.extend)
-    assert [(one.text, one.request.item) for one in received] == [
+    assert [(completion.text, completion.request.item) for completion in received] == [
         ("C", "c"),
         ("B", "b"),
         ("A", "a"),

@@ -118,10 +118,10 @@ def test_better_than_its_prompt_is_positive_and_a_prompt_adds_up_to_nothing(esti
     if estimator != "trr_pp":  # its baseline is that of the kind
         for group in range(4):
             mine = slice(5 * group, 5 * group + 5)
-            mean = sum(one.reward for one in samples[mine]) / 5
+            mean = sum(item.reward for item in samples[mine]) / 5
             assert all(
-                (value > 0) == (one.reward > mean)
-                for value, one in zip(values[mine], samples[mine], strict=True)
+                (value > 0) == (item.reward > mean)
+                for value, item in zip(values[mine], samples[mine], strict=True)
             )
             assert sum(values[mine]) == pytest.approx(0)
     assert sum(values) == pytest.approx(0)
