@@ -28,7 +28,7 @@ HALF = torch.bfloat16 if ON_GPU else torch.float16  # the interpreter has no pro
 
 
 @pytest.fixture
-def device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
+def kernel_device(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU, or a CPU on which models use kernels, too."""
     if ON_GPU:
         return torch.device("cuda")
@@ -65,19 +65,19 @@ def test_attention_sees_its_kv_range_alone(
     head_dim: int,
     length: int,
     window: int | None,
-    device: torch.device,
+    kernel_device: torch.device,
 ) -> None:
     from redqueen.engine.torch.kernels import decode_attention
 
     torch.manual_seed(seq_slots)
-    query = torch.randn(seq_slots, 1, heads, head_dim, device=device).transpose(1, 2)
+    query = torch.randn(seq_slots, 1, heads, head_dim, device=kernel_device).transpose(1, 2)
     keys, values = (
-        torch.randn(seq_slots, kv_heads, length, head_dim, device=device) for _ in range(2)
+        torch.randn(seq_slots, kv_heads, length, head_dim, device=kernel_device) for _ in range(2)
     )
-    last = torch.randint(0, length, (seq_slots,), device=device)
+    last = torch.randint(0, length, (seq_slots,), device=kernel_device)
     last[0] = 0
     first = torch.zeros_like(last) if window is None else (last - window + 1).clamp(min=0)
-    positions = torch.arange(length, device=device)
+    positions = torch.arange(length, device=kernel_device)
     seen = ((positions >= first[:, None]) & (positions <= last[:, None]))[:, None, None]
     k, v = (each.repeat_interleave(heads // kv_heads, 1) for each in (keys, values))
     expected = scaled_dot_product_attention(query, k, v, attn_mask=seen).transpose(1, 2)
@@ -86,25 +86,27 @@ def test_attention_sees_its_kv_range_alone(
 
 
 @pytest.mark.parametrize("width", [40, 256, 896, 3584])
-def test_rms_norm_is_the_models_own(width: int, device: torch.device) -> None:
+def test_rms_norm_is_the_models_own(width: int, kernel_device: torch.device) -> None:
     from redqueen.engine.torch.kernels import rms_norm
 
     torch.manual_seed(0)
-    norm = LlamaRMSNorm(width).to(device)
-    norm.weight.data = torch.randn(width, device=device)
-    x = torch.randn(3, 1, width, device=device)
+    norm = LlamaRMSNorm(width).to(kernel_device)
+    norm.weight.data = torch.randn(width, device=kernel_device)
+    x = torch.randn(3, 1, width, device=kernel_device)
     near(rms_norm(x, norm.weight, norm.variance_epsilon), norm(x).detach())
 
 
 @pytest.mark.parametrize(("tokens", "angles"), [(1, 3), (4, 3), (4, 1)])
-def test_rotary_embedding_is_the_models_own(tokens: int, angles: int, device: torch.device) -> None:
+def test_rotary_embedding_is_the_models_own(
+    tokens: int, angles: int, kernel_device: torch.device
+) -> None:
     from redqueen.engine.torch.kernels import rotary_embedding
 
     torch.manual_seed(0)
     query, key = (
-        torch.randn(3, tokens, heads, 64, device=device).transpose(1, 2) for heads in (6, 2)
+        torch.randn(3, tokens, heads, 64, device=kernel_device).transpose(1, 2) for heads in (6, 2)
     )
-    cos, sin = (torch.randn(angles, tokens, 64, device=device) for _ in range(2))
+    cos, sin = (torch.randn(angles, tokens, 64, device=kernel_device) for _ in range(2))
     ours = rotary_embedding(query, key, cos, sin)
     for found, expected in zip(ours, apply_rotary_pos_emb(query, key, cos, sin), strict=True):
         near(found, expected)
@@ -170,12 +172,12 @@ def test_rows_are_shrunk_by_a_of_their_adapters(
     rank: int,
     widths: tuple[int, ...],
     dtype: torch.dtype,
-    device: torch.device,
+    kernel_device: torch.device,
 ) -> None:
     from redqueen.engine.torch.adapter_kernels import NUM_COUNTERS, shrink
 
-    batch = random_batch(blocks, rows, features, rank, widths, dtype, device)
-    counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=device)
+    batch = random_batch(blocks, rows, features, rank, widths, dtype, kernel_device)
+    counters = torch.zeros(NUM_COUNTERS, dtype=torch.int32, device=kernel_device)
     for routing, adapters in routings(batch["adapters"]):
         x, a = batch["x"].float().view(blocks, rows, -1), batch["a"][adapters].float()
         out = shrink(batch["x"], batch["a"], routing, counters)
@@ -205,18 +207,18 @@ def test_b_of_all_projections_is_added_to_the_bases_output(
     rank: int,
     widths: tuple[int, ...],
     dtype: torch.dtype,
-    device: torch.device,
+    kernel_device: torch.device,
 ) -> None:
     from redqueen.engine.torch.adapter_kernels import LoraAOutput, LoraB, expand
 
-    batch = random_batch(blocks, rows, features, rank, widths, dtype, device)
+    batch = random_batch(blocks, rows, features, rank, widths, dtype, kernel_device)
     b = LoraB(batch["matrix"], batch["starts"], widths, rank, 0.7)
     for routing, adapters in routings(batch["adapters"]):
         by_adapter = torch.randn(
-            blocks * rows, ADAPTERS, len(widths) * rank, device=device, dtype=dtype
+            blocks * rows, ADAPTERS, len(widths) * rank, device=kernel_device, dtype=dtype
         )
         own = by_adapter[
-            torch.arange(blocks * rows, device=device), adapters.repeat_interleave(rows)
+            torch.arange(blocks * rows, device=kernel_device), adapters.repeat_interleave(rows)
         ]
         expected = [
             base.float() + 0.7 * added
@@ -239,15 +241,15 @@ def test_b_of_all_projections_is_added_to_the_bases_output(
     [(3, 5, 8, 40), (4, 1, 4, 33), pytest.param(8, 64, 32, 4864, marks=pytest.mark.gpu)],
 )
 def test_swiglu_is_that_of_the_model(
-    blocks: int, rows: int, rank: int, width: int, dtype: torch.dtype, device: torch.device
+    blocks: int, rows: int, rank: int, width: int, dtype: torch.dtype, kernel_device: torch.device
 ) -> None:
     from redqueen.engine.torch.adapter_kernels import LoraAOutput, LoraB, expand_swiglu
 
     widths = width, width
-    batch = random_batch(blocks, rows, 16, rank, widths, dtype, device)
+    batch = random_batch(blocks, rows, 16, rank, widths, dtype, kernel_device)
     gate, up = batch["base_out"].split(widths, 1)
     near(expand_swiglu(batch["base_out"], None, None, None), silu(gate) * up)
-    lora_a_out = torch.randn(blocks * rows, 2 * rank, device=device, dtype=dtype)
+    lora_a_out = torch.randn(blocks * rows, 2 * rank, device=kernel_device, dtype=dtype)
     b = LoraB(batch["matrix"], batch["starts"], widths, rank, 0.7)
     for routing, adapters in routings(batch["adapters"]):
         added = torch.cat(lora_b_outputs(batch, lora_a_out, adapters, rank, widths), 1)
@@ -288,10 +290,10 @@ def small_base(family: str, device: torch.device) -> Base:
 @pytest.mark.parametrize("slots", [4, 160])
 @pytest.mark.parametrize("tokens", [1, pytest.param(20, marks=pytest.mark.gpu)])
 def test_fused_projections_compute_what_the_layers_compute_one_by_one(
-    family: str, slots: int, tokens: int, device: torch.device
+    family: str, slots: int, tokens: int, kernel_device: torch.device
 ) -> None:
     """With few adapters A goes with the base's product, with many it is a kernel."""
-    base = small_base(family, device)
+    base = small_base(family, kernel_device)
     separate = {name: weight.clone() for name, weight in base.model.state_dict().items()}
     population = Population(base, slots, 8, 16)
     population.weights.normal_(std=0.1)
@@ -299,8 +301,8 @@ def test_fused_projections_compute_what_the_layers_compute_one_by_one(
     for name, weight in base.model.state_dict().items():
         assert torch.equal(weight, separate[name.replace(".linear.", ".")])
     forward = Forward(base, population)
-    ids = torch.arange(4 * tokens, device=device).view(4, tokens) % 97
-    positions = torch.arange(tokens, device=device).expand(4, -1)
+    ids = torch.arange(4 * tokens, device=kernel_device).view(4, tokens) % 97
+    positions = torch.arange(tokens, device=kernel_device).expand(4, -1)
     for adapters in (None, [3, 3, 1, 1], [slots - 2] * 2 + [slots - 1] * 2):
         routing = None if adapters is None else Routing.of(adapters, population)
         with torch.no_grad():
@@ -316,14 +318,14 @@ def test_fused_projections_compute_what_the_layers_compute_one_by_one(
 
 
 def test_fused_weights_are_views_of_one_matrix_and_projections_come_in_any_order(
-    device: torch.device,
+    kernel_device: torch.device,
 ) -> None:
-    base = small_base("qwen2", device)
+    base = small_base("qwen2", kernel_device)
     population = Population(base, 2, 8, 16)
     layer: Any = base.model.get_decoder().layers[0].self_attn
     matrix, width = population.fused_projections[0].weight, layer.q_proj.linear.out_features
     assert layer.k_proj.linear.weight.data_ptr() == matrix[width:].data_ptr()
-    inputs = [torch.randn(3, 1, matrix.shape[1], device=device) for _ in range(2)]
+    inputs = [torch.randn(3, 1, matrix.shape[1], device=kernel_device) for _ in range(2)]
     with torch.no_grad():
         for projection, x in (
             (layer.q_proj, inputs[0]),
@@ -347,21 +349,21 @@ def sample_with(base: Base, requests: list[SampleRequest]) -> list[Completion]:
 
 
 def test_completions_with_kernels_are_those_without(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch
+    kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     requests = [SampleRequest((5, 6, 7 + seed % 2), 4, seed % 2, seed) for seed in range(6)]
-    ours = sample_with(small_base("llama", device), requests)
+    ours = sample_with(small_base("llama", kernel_device), requests)
     for module in (fused_projections, kernel_layers):
         monkeypatch.setattr(module, "has_kernels", lambda device: False)
-    theirs = sample_with(small_base("llama", device), requests)
+    theirs = sample_with(small_base("llama", kernel_device), requests)
     assert [each.tokens for each in ours] == [each.tokens for each in theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert mine.logprobs == pytest.approx(other.logprobs, abs=1e-4)
 
 
-def test_kernels_change_the_given_model_alone(device: torch.device) -> None:
+def test_kernels_change_the_given_model_alone(kernel_device: torch.device) -> None:
     plain, cudnn = modeling_llama.apply_rotary_pos_emb, torch.backends.cuda.cudnn_sdp_enabled()
-    ours, other = small_base("llama", device), small_base("llama", device)
+    ours, other = small_base("llama", kernel_device), small_base("llama", kernel_device)
     Forward(ours, None)
     assert modeling_llama.apply_rotary_pos_emb is plain
     assert torch.backends.cuda.cudnn_sdp_enabled() == cudnn
@@ -373,9 +375,9 @@ def test_kernels_change_the_given_model_alone(device: torch.device) -> None:
 
 
 def test_a_layer_that_the_kernels_stand_in_for_and_is_not_there_is_an_error(
-    device: torch.device, monkeypatch: pytest.MonkeyPatch
+    kernel_device: torch.device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    base = small_base("llama", device)
+    base = small_base("llama", kernel_device)
     monkeypatch.delattr(modeling_llama, "LlamaMLP")
     with pytest.raises(RuntimeError, match=r"LlamaForCausalLM of transformers \S+ has no LlamaMLP"):
         Forward(base, None)

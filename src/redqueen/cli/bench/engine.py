@@ -1,9 +1,12 @@
 """`redqueen bench engine`: engine speed as ratios within one run. Many members against one, against
 the bare base, and against PEFT with one adapter at a time.
 
-Every comparison processes the same requests with the same lengths, alternating between the ways,
-and takes the median over rounds. Random weights are fine: completions end at their token limit, not
-at a stop token, so the work does not depend on the weights.
+Every comparison processes the same requests, alternating between the ways, and takes the median
+over rounds. Our engine generates every completion to exactly its own token limit, with one member,
+with all of them and without adapters. PEFT's `generate()` runs a batch to the limit of its longest
+completion: it gets requests sorted by length, in the batch size with which it is fastest, and the
+surplus tokens that are left count as its time. Random weights are fine: completions end at their
+limit, not at a stop token, so the work does not depend on the weights.
 """
 
 import json
@@ -39,7 +42,7 @@ _MEANING = {
     "train_8_over_1": "seconds to train on the same tokens, all members / one",
     "step_8_over_1": "both together",
     "generate_over_base": "tokens/s of all members / of the bare base in the same engine",
-    "peft_generate_over_ours": "seconds of PEFT with generate(), one adapter at a time / ours",
+    "peft_generate_over_ours": "seconds of PEFT's generate(), one adapter at a time / ours",
     "peft_train_over_ours": "seconds of PEFT training, one adapter at a time / ours",
     "tokens_per_s": "tokens sampled per second, all members",
     "train_tokens_per_s": "tokens trained on per second, prompts counted once",
@@ -244,13 +247,14 @@ def _time_peft(
     requests: list[SampleRequest],
     samples: list[TrainSample],
 ) -> Seconds:
+    peft.choose_sample_batch_size(requests)
     generated = _time_rounds(
         _PEFT_ROUNDS,
         engine.loaded.device,
         generate_beside_peft=lambda: engine.sample(requests, _SAMPLING),
         peft_generate=lambda: peft.generate(requests),
     )
-    peft.choose_batch_size(samples)
+    peft.choose_train_batch_size(samples)
     trained = _time_rounds(
         _PEFT_ROUNDS,
         engine.loaded.device,

@@ -1,6 +1,13 @@
-"""The work of the engine benchmark done by PEFT, one adapter at a time."""
+"""The work of the engine benchmark done by PEFT, one adapter at a time.
 
-from typing import Any
+`generate()` runs a batch until its longest completion is done, so requests are sorted by length and
+split into batches; the batch sizes of sampling and training are those with which PEFT is fastest.
+Within a batch it still generates more tokens than were asked for; completions of one prompt do not
+share its prefill.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import torch
 
@@ -9,9 +16,14 @@ from redqueen.config.engine import LoraConfig
 from redqueen.engine.protocol import SampleRequest, TrainSample
 from redqueen.errors import ConfigError
 
+_SAMPLE_BATCH_SIZES = 4, 16, 64
+_TRAIN_BATCH_SIZES = 8, 32
+
+T = TypeVar("T", SampleRequest, TrainSample)
+
 
 class PeftBaseline:
-    """Each member by itself: `generate()` for all its requests, then one optimizer step."""
+    """Each member by itself: `generate()` for its requests, then one optimizer step."""
 
     def __init__(self, name: str, where: torch.device, lora: LoraConfig, members: int) -> None:
         try:
@@ -33,7 +45,11 @@ class PeftBaseline:
         )
         for slot in range(1, members):
             self.model.add_adapter(str(slot), settings)
-        self.where, self.members, self.batch_size = where, members, 8
+        self.where, self.members = where, members
+        self.sample_batch_size, self.train_batch_size = (
+            _SAMPLE_BATCH_SIZES[0],
+            _TRAIN_BATCH_SIZES[0],
+        )
         self.optimizers = []
         for slot in range(members):
             self.model.set_adapter(str(slot))
@@ -43,39 +59,47 @@ class PeftBaseline:
                 )
             )
 
-    def choose_batch_size(self, samples: list[TrainSample]) -> None:
-        """Take the batch size that trains fastest."""
-        self.train(samples)  # warm-up
-        seconds = {}
-        for self.batch_size in (8, 32):
-            seconds[self.batch_size] = time_call(lambda: self.train(samples), self.where)
-        self.batch_size = min(seconds, key=seconds.__getitem__)
+    def choose_sample_batch_size(self, requests: Sequence[SampleRequest]) -> None:
+        def run(size: int) -> None:
+            self.sample_batch_size = size
+            self.generate(requests)
 
-    def generate(self, requests: list[SampleRequest]) -> None:
+        self.sample_batch_size = self._fastest(_SAMPLE_BATCH_SIZES, run)
+
+    def choose_train_batch_size(self, samples: Sequence[TrainSample]) -> None:
+        def run(size: int) -> None:
+            self.train_batch_size = size
+            self.train(samples)
+
+        self.train_batch_size = self._fastest(_TRAIN_BATCH_SIZES, run)
+
+    def _fastest(self, sizes: Sequence[int], run: Callable[[int], None]) -> int:
+        run(sizes[0])  # warm-up
+        return min(sizes, key=lambda size: time_call(lambda: run(size), self.where))
+
+    def generate(self, requests: Sequence[SampleRequest]) -> None:
         for slot in range(self.members):
             mine = [request for request in requests if request.slot == slot]
             self.model.set_adapter(str(slot))
-            ids = torch.tensor([request.prompt for request in mine], device=self.where)
-            with torch.inference_mode():
-                self.model.generate(
-                    input_ids=ids,
-                    attention_mask=torch.ones_like(ids),
-                    do_sample=True,
-                    max_new_tokens=max(request.max_tokens for request in mine),
-                    eos_token_id=None,
-                    pad_token_id=0,
-                )
+            for batch in _split(mine, lambda request: request.max_tokens, self.sample_batch_size):
+                ids = torch.tensor([request.prompt for request in batch], device=self.where)
+                with torch.inference_mode():
+                    self.model.generate(
+                        input_ids=ids,
+                        attention_mask=torch.ones_like(ids),
+                        do_sample=True,
+                        max_new_tokens=batch[-1].max_tokens,
+                        eos_token_id=None,
+                        pad_token_id=0,
+                    )
 
-    def train(self, samples: list[TrainSample]) -> None:
+    def train(self, samples: Sequence[TrainSample]) -> None:
         for slot in range(self.members):
-            mine = sorted(
-                (sample for sample in samples if sample.slot == slot),
-                key=lambda sample: len(sample.completion),
-            )
+            mine = [sample for sample in samples if sample.slot == slot]
             self.model.set_adapter(str(slot))
             total = sum(len(sample.completion) for sample in mine)
-            for start in range(0, len(mine), self.batch_size):
-                self._backward(mine[start : start + self.batch_size], total)
+            for batch in _split(mine, lambda sample: len(sample.completion), self.train_batch_size):
+                self._backward(batch, total)
             self.optimizers[slot].step()
             self.optimizers[slot].zero_grad(set_to_none=True)
 
@@ -96,3 +120,10 @@ class PeftBaseline:
             logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none"
         )
         (losses * weights[:, 1:].flatten()).sum().backward()
+
+
+def _split(items: Sequence[T], length: Callable[[T], int], size: int) -> Iterator[list[T]]:
+    """Batches of items of about one length, the shortest first."""
+    ordered = sorted(items, key=length)
+    for start in range(0, len(ordered), size):
+        yield ordered[start : start + size]

@@ -60,9 +60,9 @@ def _adapter_of(block, adapter_ptr, first_adapter):
 
 
 @triton.jit
-def _tile_of_rows(tile, rows, BLOCK_ROWS: tl.constexpr):
+def _tile_of_rows(tile, rows_per_block, BLOCK_ROWS: tl.constexpr):
     """The block of rows that a tile belongs to, and the rows of the tile within the block."""
-    tiles = tl.cdiv(rows, BLOCK_ROWS)
+    tiles = tl.cdiv(rows_per_block, BLOCK_ROWS)
     return tile // tiles, (tile % tiles) * BLOCK_ROWS + tl.arange(0, BLOCK_ROWS)
 
 
@@ -75,9 +75,9 @@ def shrink(x: Tensor, a: Tensor, routing: Routing, counters: Tensor) -> Tensor:
     Returns [rows, width].
     """
     (total_rows, features), width = x.shape, a.shape[1]
-    rows = total_rows // routing.blocks
-    block_rows, block_columns = _block_size(rows, _MAX_BLOCK_ROWS), _block_size(width, 32)
-    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    rows_per_block = total_rows // routing.blocks
+    block_rows, block_columns = _block_size(rows_per_block, _MAX_BLOCK_ROWS), _block_size(width, 32)
+    row_tiles = routing.blocks * triton.cdiv(rows_per_block, block_rows)
     column_tiles = triton.cdiv(width, block_columns)
     tiles = row_tiles * column_tiles
     # Where there are few tiles, several programs share the sum of one (split-K).
@@ -97,7 +97,7 @@ def shrink(x: Tensor, a: Tensor, routing: Routing, counters: Tensor) -> Tensor:
         counters,
         routing.slots,
         routing.first,
-        rows,
+        rows_per_block,
         width,
         features,
         split_in,
@@ -128,7 +128,7 @@ def _shrink_kernel(
     counter_ptr,
     adapter_ptr,
     first_adapter,
-    rows,
+    rows_per_block,
     width,
     features,
     split_in,
@@ -138,12 +138,12 @@ def _shrink_kernel(
     BLOCK_COLUMNS: tl.constexpr,
     BLOCK_IN: tl.constexpr,
 ):
-    block, in_rows = _tile_of_rows(tl.program_id(0), rows, BLOCK_ROWS)
+    block, in_rows = _tile_of_rows(tl.program_id(0), rows_per_block, BLOCK_ROWS)
     adapter = _adapter_of(block, adapter_ptr, first_adapter)
     split = tl.program_id(2)
     columns = tl.program_id(1) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
-    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
-    row_mask, column_mask = (in_rows < rows)[:, None], columns < width
+    row_index = (block * rows_per_block + in_rows).to(tl.int64)[:, None]
+    row_mask, column_mask = (in_rows < rows_per_block)[:, None], columns < width
     x_ptr += row_index * strides[0]
     a_ptr += adapter * strides[1] + columns[:, None] * strides[2]
     total = tl.zeros([BLOCK_ROWS, BLOCK_COLUMNS], tl.float32)
@@ -183,9 +183,9 @@ def _shrink_kernel(
 def expand(base_out: Tensor, lora_a_out: LoraAOutput, b: LoraB, routing: Routing) -> list[Tensor]:
     """The base's output of fused projections, [rows, all widths side by side], plus what B adds:
     one contiguous [rows, width] for each projection."""
-    rows = len(base_out) // routing.blocks
-    block_rows = _block_size(rows, _MAX_BLOCK_ROWS)
-    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    rows_per_block = len(base_out) // routing.blocks
+    block_rows = _block_size(rows_per_block, _MAX_BLOCK_ROWS)
+    row_tiles = routing.blocks * triton.cdiv(rows_per_block, block_rows)
     block_columns = _block_columns(row_tiles, block_rows, b.widths, base_out.element_size())
     column_tiles = sum(triton.cdiv(width, block_columns) for width in b.widths)
     out = base_out.new_empty(len(base_out) * sum(b.widths))
@@ -197,7 +197,7 @@ def expand(base_out: Tensor, lora_a_out: LoraAOutput, b: LoraB, routing: Routing
         routing.slots,
         routing.first,
         len(base_out),
-        rows,
+        rows_per_block,
         b.rank,
         b.scale,
         _strides(base_out, lora_a_out, b),
@@ -221,7 +221,7 @@ def _expand_kernel(
     adapter_ptr,
     first_adapter,
     total_rows,
-    rows,
+    rows_per_block,
     rank,
     scale,
     strides,  # row of the base's output; row, adapter of A's output; adapter of B
@@ -231,7 +231,7 @@ def _expand_kernel(
     BLOCK_RANK: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ):
-    block, in_rows = _tile_of_rows(tl.program_id(1), rows, BLOCK_ROWS)
+    block, in_rows = _tile_of_rows(tl.program_id(1), rows_per_block, BLOCK_ROWS)
     adapter = _adapter_of(block, adapter_ptr, first_adapter)
     # Tiles of columns are numbered through all projections: find the one this tile belongs to.
     zero = tl.full([], 0, tl.int32)
@@ -245,14 +245,15 @@ def _expand_kernel(
         projection = tl.where(later, i, projection)
         start, width = tl.where(later, starts[i], start), tl.where(later, widths[i], width)
     columns = (tile - tiles_before) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
-    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
-    mask = (in_rows < rows)[:, None] & (columns < width)[None, :]
+    row_index = (block * rows_per_block + in_rows).to(tl.int64)[:, None]
+    row_mask = in_rows < rows_per_block
+    mask = row_mask[:, None] & (columns < width)[None, :]
     base = tl.load(
         base_ptr + row_index * strides[0] + columns_before + columns[None, :], mask=mask, other=0.0
     )
     lora_a_ptr += row_index * strides[1] + adapter * strides[2] + projection * rank
     b_ptr += adapter * strides[3] + start
-    added = _lora_b_product(lora_a_ptr, b_ptr, in_rows < rows, columns, width, rank, BLOCK_RANK)
+    added = _lora_b_product(lora_a_ptr, b_ptr, row_mask, columns, width, rank, BLOCK_RANK)
     tl.store(
         out_ptr + columns_before.to(tl.int64) * total_rows + row_index * width + columns[None, :],
         (base.to(tl.float32) + scale * added).to(out_ptr.dtype.element_ty),
@@ -284,11 +285,11 @@ def expand_swiglu(
     Without B, of the base's output alone. Returns [rows, width].
     """
     routing = Routing(None, 1) if routing is None else routing
-    rows, width = len(base_out) // routing.blocks, base_out.shape[1] // 2
+    rows_per_block, width = len(base_out) // routing.blocks, base_out.shape[1] // 2
     if b is not None:
         width = b.widths[0]
-    block_rows = _block_size(rows, _MAX_BLOCK_ROWS)
-    row_tiles = routing.blocks * triton.cdiv(rows, block_rows)
+    block_rows = _block_size(rows_per_block, _MAX_BLOCK_ROWS)
+    row_tiles = routing.blocks * triton.cdiv(rows_per_block, block_rows)
     block_columns = _block_columns(row_tiles, block_rows, [width], base_out.element_size())
     out = base_out.new_empty(len(base_out), width)
     _expand_swiglu_kernel[(triton.cdiv(width, block_columns), row_tiles)](
@@ -298,7 +299,7 @@ def expand_swiglu(
         None if b is None else b.matrix,
         routing.slots,
         routing.first,
-        rows,
+        rows_per_block,
         width,
         1 if b is None else b.rank,
         1.0 if b is None else b.scale,
@@ -320,7 +321,7 @@ def _expand_swiglu_kernel(
     b_ptr,
     adapter_ptr,
     first_adapter,
-    rows,
+    rows_per_block,
     width,
     rank,
     scale,
@@ -330,10 +331,11 @@ def _expand_swiglu_kernel(
     BLOCK_RANK: tl.constexpr,
     BLOCK_COLUMNS: tl.constexpr,
 ):
-    block, in_rows = _tile_of_rows(tl.program_id(1), rows, BLOCK_ROWS)
+    block, in_rows = _tile_of_rows(tl.program_id(1), rows_per_block, BLOCK_ROWS)
     columns = tl.program_id(0) * BLOCK_COLUMNS + tl.arange(0, BLOCK_COLUMNS)
-    row_index = (block * rows + in_rows).to(tl.int64)[:, None]
-    mask = (in_rows < rows)[:, None] & (columns < width)[None, :]
+    row_index = (block * rows_per_block + in_rows).to(tl.int64)[:, None]
+    row_mask = in_rows < rows_per_block
+    mask = row_mask[:, None] & (columns < width)[None, :]
     base_ptr += row_index * strides[0] + columns[None, :]
     gate = tl.load(base_ptr, mask=mask, other=0.0).to(tl.float32)
     up = tl.load(base_ptr + width, mask=mask, other=0.0).to(tl.float32)
@@ -343,10 +345,10 @@ def _expand_swiglu_kernel(
         lora_a_ptr += row_index * strides[1] + adapter * strides[2]
         b_ptr += adapter * strides[3]
         gate += scale * _lora_b_product(
-            lora_a_ptr, b_ptr + starts[0], in_rows < rows, columns, width, rank, BLOCK_RANK
+            lora_a_ptr, b_ptr + starts[0], row_mask, columns, width, rank, BLOCK_RANK
         )
         up += scale * _lora_b_product(
-            lora_a_ptr + rank, b_ptr + starts[1], in_rows < rows, columns, width, rank, BLOCK_RANK
+            lora_a_ptr + rank, b_ptr + starts[1], row_mask, columns, width, rank, BLOCK_RANK
         )
         # rounded where the model's own code rounds
         gate, up = gate.to(dtype).to(tl.float32), up.to(dtype).to(tl.float32)
