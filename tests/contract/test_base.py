@@ -293,3 +293,11 @@ def test_an_adapter_knows_the_base_it_was_made_on(
     open_target(tmp_path / "adapter", base="pawn", device="cpu", dtype="bfloat16")
     with pytest.raises(ConfigError, match="other weights than when the members were made"):
         open_target(tmp_path / "adapter", base=str(other_pawn), device="cpu")
+
+
+def test_loading_a_base_leaves_transformers_progress_bars_as_they_were() -> None:
+    from transformers.utils import logging
+
+    assert logging.is_progress_bar_enabled()
+    load_base("pawn", device="cpu")
+    assert logging.is_progress_bar_enabled()
