@@ -28,6 +28,7 @@ def greedy(pawn: Base, *stop_texts: str) -> SamplingParams:
     return SamplingParams(temperature=0, stop_tokens=pawn.stops(())[0], stop_texts=stop_texts)
 
 
+@pytest.mark.slow
 def test_a_greedy_completion_is_the_same_alone_and_among_others(
     pawn: Base, prompts: list[tuple[int, ...]]
 ) -> None:

@@ -28,6 +28,8 @@ from tests.scripted import (
     teacher,
 )
 
+pytestmark = pytest.mark.slow
+
 TEACHERS = [teacher(0.0, 1.0), teacher(1.0, 2.0, valid=0.8)]
 STUDENTS = [student(0.0), student(1.0)]
 COMMON = ("steps=4", "evolve.every=2", "evolve.share=0.5")

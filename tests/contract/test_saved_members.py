@@ -22,6 +22,8 @@ from redqueen.models.adapter import Adapter
 from redqueen.models.peft_io import load_adapter
 from redqueen.report.export.members import export_member
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = [
     "steps=1",
     "base=pawn",

@@ -95,6 +95,7 @@ def test_sandbox_run_writes_one_outcome_a_line_in_order(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_sandbox_run_takes_expressions_on_request(tmp_path: Path) -> None:
     cases = write_lines(
         tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "dict(a=0)"}
@@ -133,6 +134,7 @@ def test_an_output_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     assert (done.returncode, "cannot write" in done.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_verify_prints_problems_and_rejections_with_reasons(tmp_path: Path) -> None:
     out = tmp_path / "verdicts.jsonl"
     done = redqueen("verify", ROOT / "examples" / "proposals.jsonl", "--out", out)
@@ -199,6 +201,7 @@ def test_bench_sandbox_gives_rates_and_ratios_in_one_run() -> None:
     assert result["soak"]["after"]["processes"] == result["soak"]["before"]["processes"]
 
 
+@pytest.mark.slow
 def test_unsafe_is_shown(tmp_path: Path) -> None:
     cases = write_lines(
         tmp_path / "c.jsonl", {"name": "a", "program": "def f(d): return d", "input": "1"}

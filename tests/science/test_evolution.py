@@ -16,6 +16,8 @@ from redqueen.stages.evolve.breed import breed
 from redqueen.stages.evolve.plan import Replacement, plan_replacements
 from redqueen.stages.evolve.select import Standing
 
+pytestmark = pytest.mark.slow
+
 PROJECTIONS = {"q": (16, 16), "up": (16, 24), "down": (24, 16)}
 RANK = 4
 

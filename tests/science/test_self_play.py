@@ -15,6 +15,8 @@ from redqueen.ledger.store import open_to_read
 from redqueen.records import Rating
 from tests.scripted import Script, TrustingSandbox, chance, play, scripted_run, student, teacher
 
+pytestmark = pytest.mark.slow
+
 
 def played(
     folder: Path,

@@ -14,6 +14,8 @@ from redqueen.tasks import KINDS
 from redqueen.tasks.prompts import has_reasoning
 from redqueen.tasks.prompts.compact import CompactFormat
 
+pytestmark = pytest.mark.slow
+
 FORMAT = CompactFormat()
 
 
@@ -103,7 +105,6 @@ def test_an_excluded_program_is_in_no_document(documents: list[str]) -> None:
     assert not excluded & {program_key(text) for text in programs_of(make_shard(0, 0, excluded))}
 
 
-@pytest.mark.slow
 def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
     held_out = {
         canonical_program(ast.parse(item.problem.payload.program)) for item in load_suite("heldout")

@@ -13,6 +13,8 @@ from redqueen.pawn.documents import make_shard
 from redqueen.pawn.loader import pack_rows
 from redqueen.pawn.tokenizer import END, END_ID, MARKS, PAD, PAD_ID, VOCABULARY, train_tokenizer
 
+pytestmark = pytest.mark.slow
+
 SHIPPED = Tokenizer.from_file(str(PAWN / "tokenizer.json"))
 
 
