@@ -36,7 +36,8 @@ def main() -> None:
     kind, kinds = load_kind(KIND), {KIND: load_kind(KIND)}
     prompts = load_prompt_format(engine.base.prompt_format)
     with Sandbox() as sandbox:
-        seeds = [(name, code, None) for name, code in seed_payloads(ArchiveConfig(seeds="pawn"), 0)]
+        payloads = seed_payloads(ArchiveConfig(seeds="pawn"), (KIND,), seed=0)
+        seeds = [(name, code, None) for name, code in payloads]
         verdicts = verify_payloads(seeds, kinds, sandbox, VerifyConfig())
         archive = [verdict for verdict in verdicts if isinstance(verdict, Problem)]
         fitness = dict.fromkeys((*TEACHERS, *STUDENTS), 0.0)

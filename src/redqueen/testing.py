@@ -10,17 +10,28 @@ Every check raises AssertionError with what is wrong.
 
 import dataclasses
 import json
+import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from redqueen.config.registry import table
 from redqueen.config.stages import VerifyConfig
-from redqueen.engine.protocol import Engine, OptimizerSettings, SampleRequest, SamplingParams
+from redqueen.engine.protocol import (
+    Completion,
+    Engine,
+    OptimizerSettings,
+    SampleRequest,
+    SamplingParams,
+    TrainSample,
+)
 from redqueen.errors import ConfigError
+from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem, Proposal
 from redqueen.sandbox import Sandbox
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.solve import grade_answers
+from redqueen.stages.update.losses import LOSSES, bind_loss
 from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import load_problem, problem_fields
@@ -66,6 +77,7 @@ def check_kind(
             shown = prompts.render(kind.ask_answer(problem)).text
             assert shown, "a student is shown nothing"
         for texts, verdict in ((answers, True), (wrong, False)):
+            assert not texts or len(texts) == len(problems), "one answer for each proposal"
             pairs = list(zip(problems, texts, strict=False))
             attempts = grade_answers(pairs, {name: kind}, prompts, box, VerifyConfig())
             for attempt in attempts:
@@ -113,3 +125,30 @@ def check_engine(engine: Engine, prompt: Sequence[int] = (1, 2, 3)) -> None:
     stats = engine.step({0: OptimizerSettings()})
     assert not stats.diverged, "a step without gradients diverged"
     assert engine.distances(0, 2)[0][1] < 1e-6, "a step without gradients changes weights"
+    _check_learning(engine, requests[0], completions[0])
+    _check_saving(engine)
+
+
+def _check_learning(engine: Engine, request: SampleRequest, completion: Completion) -> None:
+    sample = TrainSample(
+        0, request.prompt, completion.tokens, 1.0, completion.logprobs, temperature=1.0
+    )
+    trained = engine.accumulate([sample], bind_loss(LOSSES.choose("reinforce")))
+    assert set(trained.slots) <= {0}, "a member without samples was trained"
+    stepped = engine.step({0: OptimizerSettings(learning_rate=1e-3)})
+    assert set(stepped.grad_norms) == {0}
+
+
+def _check_saving(engine: Engine) -> None:
+    names = {0: "0/S0", 1: "0/S1"}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        before = engine.distances(0, 2)
+        written = engine.save(folder, names)
+        assert written and all((folder / file).is_file() for file in written)
+        for member in names.values():
+            load_adapter(folder / "adapters" / member)  # readable without the engine
+        for slot in names:
+            engine.new(slot, seed=99 + slot)
+        engine.load(folder, names)
+        assert engine.distances(0, 2) == before, "what is loaded is not what was saved"

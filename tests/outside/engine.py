@@ -31,6 +31,7 @@ from redqueen.engine.protocol import (
     TrainStats,
 )
 from redqueen.models.adapter import Adapter, LoraPair
+from redqueen.models.peft_io import load_adapter, save_adapter
 from redqueen.tasks.prompts import Prompt
 
 SIZE, RANK = 4, 2
@@ -63,12 +64,12 @@ class Batch:
 
 class TinyEngine:
     def __init__(self, slots: int) -> None:
-        self.a = np.zeros((slots, SIZE, RANK))
-        self.b = np.zeros((slots, RANK, SIZE))
+        self.a = np.zeros((slots, SIZE, RANK), dtype=np.float32)
+        self.b = np.zeros((slots, RANK, SIZE), dtype=np.float32)
         self.grads = np.zeros_like(self.b)
         self.steps = np.zeros(slots, dtype=int)
         self.base = BaseInfo(
-            "tiny", "none", 0, "float64", "cpu", "no hardware", "compact", False, 1 << 20
+            "tiny", "none", 0, "float32", "cpu", "no hardware", "compact", False, 1 << 20
         )
         self.tokenizer = Bytes()
 
@@ -134,14 +135,14 @@ class TinyEngine:
         for slot, own in by_slot.items():
             b = torch.tensor(self.b[slot], requires_grad=True)
             skill = (torch.tensor(self.a[slot]) @ b).sum()
-            sampled = torch.tensor([sample.logprobs[0] for sample in own], dtype=torch.float64)
+            sampled = torch.tensor([sample.logprobs[0] for sample in own], dtype=torch.float32)
             logprobs = torch.where(
                 torch.tensor([_is_correct(sample) for sample in own]),
                 torch.nn.functional.logsigmoid(skill),
                 torch.nn.functional.logsigmoid(-skill),
             )
             logprobs = torch.where(sampled == 0, 0 * skill, logprobs)  # proposals have no choice
-            advantages = torch.tensor([sample.advantage for sample in own], dtype=torch.float64)
+            advantages = torch.tensor([sample.advantage for sample in own], dtype=torch.float32)
             losses = loss.per_token(Batch(logprobs, sampled, advantages)).mean()
             losses.backward()
             assert b.grad is not None
@@ -184,16 +185,19 @@ class TinyEngine:
         return [[float(np.linalg.norm(x - y)) for y in deltas] for x in deltas]
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
-        """JSON: whoever reads members of a run asks the engine, not its files."""
-        file = folder / "tiny.json"
-        state = {"a": self.a.tolist(), "b": self.b.tolist(), "steps": self.steps.tolist()}
-        file.write_text(json.dumps(state))
-        return [Path("tiny.json")]
+        """One PEFT folder a member, so that others read members without this engine."""
+        files = []
+        for slot, name in names.items():
+            own = folder / "adapters" / name
+            files += save_adapter(self.read(slot), own, base="tiny", fingerprint="none")
+        optimizer = folder / "optimizer.json"
+        optimizer.write_text(json.dumps(self.steps.tolist()))
+        return [file.relative_to(folder) for file in (*files, optimizer)]
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
-        state = json.loads((folder / "tiny.json").read_text())
-        self.a, self.b = np.array(state["a"]), np.array(state["b"])
-        self.steps = np.array(state["steps"])
+        for slot, name in names.items():
+            self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=False)
+        self.steps = np.array(json.loads((folder / "optimizer.json").read_text()))
 
 
 def _total(prompt: str) -> int:

@@ -120,7 +120,7 @@ def test_each_loss_says_how_it_is_averaged_and_a_setting_changes_it() -> None:
         "cispo": "tokens",
     }
     assert bind_loss(LOSSES.choose({"type": "ppo", "average": "sequences"})).average == "sequences"
-    with pytest.raises(ConfigError, match="average.*got 0"):
+    with pytest.raises(ConfigError, match=r"average.*got 0"):
         LOSSES.choose({"type": "ppo", "average": 0})
 
 

@@ -109,11 +109,12 @@ def _play(run: Run) -> None:
                 if stop_requested():
                     break
         except FloatingPointError as error:
-            _end(
-                run,
+            why = (
                 f"stopped in step {run.step + 1}: {error}. The run is whole up to step {run.step}; "
-                "lower update.learning_rate in a new one.",
+                "lower update.learning_rate in a new one."
             )
+            run.record_end(why)
+            note(why, "bold red")
             raise typer.Exit(STOPPED_EARLY) from error
         except KeyboardInterrupt as interrupt:
             note(
@@ -127,24 +128,14 @@ def _play(run: Run) -> None:
             f"Go on with: redqueen resume {folder}"
         )
         return
-    _end(run, run.stop_reason)
+    if run.stop_reason:
+        note(run.stop_reason, "bold red")
     steps_s = time.monotonic() - started
     show_final(run, folder, measure(run), steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
     if run.stop_reason:
         raise typer.Exit(STOPPED_EARLY)
-
-
-def _end(run: Run, why: str) -> None:
-    if why:
-        note(why, "bold red")
-    ended = [
-        {"name": f"ended/{world.number}", "value": world.stopped}
-        for world in run.worlds
-        if world.stopped and len(run.worlds) > 1
-    ]
-    run.ledger.add("run", [{"name": "ended", "value": why or "all steps played"}, *ended])
 
 
 def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepResult) -> None:

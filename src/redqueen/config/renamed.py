@@ -57,7 +57,7 @@ def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     if outcome.get("type") not in ("threshold", "per_problem"):
         outcome.pop("threshold", None)
     if loss := renamed.get("update", {}).get("loss"):
-        loss["type"] = "ppo"
+        renamed["update"]["loss"] = {"type": "ppo", "clip_low": 0.0, "clip_high": 0.0, **loss}
     return renamed
 
 

@@ -87,7 +87,7 @@ class Config(Section):
     """auto (the GPU where there is one), cpu, cuda or cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the base; auto: bfloat16 on a GPU, else float32."""
-    trackers: tuple[str, ...] = ()
+    trackers: tuple[Annotated[str, name_from("tracker")], ...] = ()
     """Where else the metrics of every step go: tensorboard, wandb, trackio (optional extras), or
     import paths of your own (`module:Class`). The ledger has them in any case."""
     population: PopulationConfig = Field(default_factory=PopulationConfig)
@@ -172,7 +172,7 @@ def merge(
         if (
             isinstance(value, Mapping)
             and isinstance(own, Mapping)
-            and (sections or value.get("type", own.get("type")) == own.get("type"))
+            and (sections or own.get("type") in (None, value.get("type", own.get("type"))))
         ):
             merged[name] = merge(own, value, sections=False)
         else:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from redqueen import __version__
 from redqueen.config.schema import Config
-from redqueen.config.toml import config_from_toml, to_toml
+from redqueen.config.toml import config_from_toml, to_toml, validate
 from redqueen.core.pipeline import Ports, background_executor
 from redqueen.core.world import World, new_world
 from redqueen.engine.protocol import BaseInfo, Engine, EngineSpec, create_engine
@@ -204,7 +204,7 @@ def read_arms(folder: Path) -> list[Arm]:
         rows = connection.execute("SELECT arm, config FROM worlds ORDER BY world").fetchall()
         text = connection.execute("SELECT value FROM run WHERE name = 'config'").fetchone()
     config_from_toml(text[0])  # an old setting is named as such
-    return [(row["arm"], Config.model_validate_json(row["config"])) for row in rows]
+    return [(row["arm"], validate(json.loads(row["config"]))) for row in rows]
 
 
 def read_fingerprint(folder: Path) -> str:

@@ -80,7 +80,11 @@ class StepResult:
 
 
 class Run:
-    """Worlds on one engine and one sandbox, which the run owns: use it as a context."""
+    """Worlds on one engine and one sandbox, which the run owns: use it as a context.
+
+    Iterating plays steps. Evaluation and trackers are calls of your own: `redqueen.evaluate(run,
+    suite)` and `redqueen.track(run)`; `redqueen run` makes them as the settings say.
+    """
 
     def __init__(self, parts: Parts, stack: ExitStack) -> None:
         self.config: Config = parts.config
@@ -168,6 +172,9 @@ class Run:
 
     def play_step(self) -> StepResult:
         """The next step."""
+        if self.step >= self.config.steps or self.stop_reason:
+            why = self.stop_reason or f"all {self.config.steps} steps are played"
+            raise RedQueenError(f"the run in {self.folder} is over: {why}")
         started, step = time.monotonic(), self.step + 1
         self.ports.timings.clear()
         states = [StepState(world, step) for world in self.worlds if not world.stopped]
@@ -198,6 +205,14 @@ class Run:
         last = step == self.config.steps or bool(self.stop_reason)
         if step % config.checkpoint_every == 0 or last:
             self.save()
+        if last:
+            self.record_end(self.stop_reason or "all steps played")
+
+    def record_end(self, why: str) -> None:
+        """Write down why no more steps are played."""
+        stopped = [world for world in self.worlds if world.stopped and len(self.worlds) > 1]
+        worlds = [{"name": f"ended/{w.number}", "value": w.stopped} for w in stopped]
+        self.ledger.add("run", [{"name": "ended", "value": why}, *worlds])
 
     def begin(self) -> None:
         """Write down what is there before the first step."""
@@ -265,8 +280,9 @@ def _why_stop(state: StepState) -> str:
     if state.diverged:
         return (
             f"{where}: {', '.join(state.diverged)} diverged: NaN in the gradient or in sampled "
-            "log-probabilities. That update was discarded. Lower update.learning_rate in a new "
-            "run; if it is the first step, the base's dtype may be too narrow (dtype=float32)."
+            "log-probabilities. The rest of that update was discarded. Lower update.learning_rate "
+            "in a new run; if it is the first step, the base's dtype may be too narrow "
+            "(dtype=float32)."
         )
     if world.steps_without_problem >= stop.steps_without_problem:
         return (

@@ -26,7 +26,6 @@ from redqueen.records import Member
 from redqueen.rng import seed_for
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
-from redqueen.stages.evolve.operator import OperatorSettings
 from redqueen.stages.evolve.plan import PlannedOperator
 from redqueen.tasks.sources import Source, load_source
 
@@ -112,7 +111,6 @@ def plan_operator(name: str) -> PlannedOperator:
     if ":" in name:
         crosses = len(inspect.signature(CROSSOVERS[name]).parameters) == _PARENTS + 2
     settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
-    assert isinstance(settings, OperatorSettings)
     return PlannedOperator(settings, crosses)
 
 

@@ -12,6 +12,7 @@ import tomllib
 import tomlkit
 
 from redqueen.config.renamed import rename_settings
+from redqueen.config.toml import validate
 
 _METRICS = {
     "propose/entropy": "propose/nll",
@@ -69,6 +70,6 @@ def shadow_schema_1(connection: sqlite3.Connection) -> None:
             settings = tomlkit.dumps(rename_settings(tomllib.loads(text)))
             connection.execute("UPDATE run SET value = ? WHERE name = 'config'", (settings,))
     for world, text in connection.execute("SELECT world, config FROM worlds").fetchall():
-        settings = json.dumps(rename_settings(json.loads(text)))
+        settings = validate(rename_settings(json.loads(text))).model_dump_json()
         connection.execute("UPDATE worlds SET config = ? WHERE world = ?", (settings, world))
     connection.execute("PRAGMA query_only = ON")

@@ -251,7 +251,7 @@ _LINEAGE = """
         coalesce(d.sigma, r.sigma, b.sigma) AS sigma
     FROM births b LEFT JOIN deaths d ON d.world = b.world AND d.member = b.member
     LEFT JOIN ratings r ON r.world = b.world AND r.member = b.member
-        AND r.step = (SELECT max(step) FROM marks)
+        AND r.step = (SELECT max(step) FROM ratings WHERE world = b.world)
     {where} ORDER BY b.world, b.step, b.slot, b.member"""
 _MEMBERS = """
     SELECT r.world, r.member, r.role, b.slot, r.version, r.mu, r.sigma

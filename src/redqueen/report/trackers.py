@@ -112,8 +112,13 @@ def track(run: Run) -> Trackers:
 
 def start_trackers(names: Sequence[str], folder: Path, settings: Mapping[str, Any]) -> Trackers:
     check_trackers(names)
-    run_name = folder.resolve().name
-    return Trackers({name: TRACKERS[name](folder, run_name, settings) for name in names})
+    run_name, trackers = folder.resolve().name, {}
+    for name in names:
+        try:
+            trackers[name] = TRACKERS[name](folder, run_name, settings)
+        except Exception as error:  # noqa: BLE001  (whatever it raises, the run goes on)
+            _log.warning("the tracker %s cannot be started and is dropped: %s", name, error)
+    return Trackers(trackers)
 
 
 def check_trackers(names: Sequence[str]) -> None:

@@ -1,5 +1,7 @@
 """Task kinds: what problems can be about. One folder a domain; `code/` is the first."""
 
+from functools import cache
+
 from redqueen.config.registry import Registry
 from redqueen.tasks.code.abduction import CodeI
 from redqueen.tasks.code.deduction import CodeO
@@ -24,6 +26,7 @@ KINDS: Registry[TaskKind] = Registry(
 )
 
 
+@cache
 def load_kind(name: str) -> TaskKind:
     """A kind by its name, or by the import path of a class of your own."""
     row = KINDS[name]

@@ -18,7 +18,6 @@ from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import pick_device
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
-from redqueen.stages.evolve.operator import OperatorSettings
 from redqueen.stages.evolve.plan import PlannedOperator
 
 
@@ -122,7 +121,6 @@ def _operator(name: str) -> PlannedOperator:
     """With its default settings."""
     crosses = name in CROSSOVERS
     settings = (CROSSOVERS if crosses else MUTATIONS).choose(name)
-    assert isinstance(settings, OperatorSettings)
     return PlannedOperator(settings, crosses)
 
 

@@ -52,6 +52,14 @@ def export_problems(
     return path
 
 
+_COLUMNS = {
+    "problem", "kind", "step", "teacher", "student", "payload", "valid", "gold", "attempts",
+    "correct", "solve_rate", "difficulty_rating", "teacher_rating", "student_rating", "shown",
+    "teacher_ancestors", "cell", "structure", "behaviour", "world", "arm", "seed",
+}  # fmt: skip
+"""A payload with a field of one of these names is a column of its own; others are spread."""
+
+
 def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
     """In the order in which they were proposed, each once."""
     attempts = {key: (n, correct) for key, n, correct in view.rows(_ATTEMPTS)}
@@ -67,9 +75,10 @@ def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
         n, correct = attempts.get(row["problem"], (0, 0))
         before = row["step"] - 1
         student = ratings.get((before, row["student"]))
+        payload = json.loads(row["payload"])
         yield {
             **{name: row[name] for name in ("problem", "kind", "step", "teacher", "student")},
-            **json.loads(row["payload"]),
+            **({"payload": payload} if _COLUMNS & set(payload) else payload),
             "gold": json.loads(row["gold"]),
             "attempts": n,
             "correct": correct,

@@ -8,6 +8,7 @@ import os
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -18,13 +19,18 @@ _LOWEST = -(2**63)
 _WORTH_THREADS = 2**16
 
 
+@cache
+def _threads() -> ThreadPoolExecutor:
+    """Shared by all children."""
+    return ThreadPoolExecutor(min(8, os.cpu_count() or 1), "redqueen-random")
+
+
 class OperatorRng:
     """The random numbers of one child."""
 
     def __init__(self, seed: int, names: Sequence[str]) -> None:
         self.seed, self.names = seed, tuple(names)
         self._generators: dict[str, torch.Generator] = {}
-        self._threads = ThreadPoolExecutor(min(8, os.cpu_count() or 1))
 
     def once(self, label: str) -> float:
         """A number between 0 and 1 for the whole child; the same whenever it is asked for."""
@@ -71,7 +77,7 @@ class OperatorRng:
         ]
         # where there is little to draw, threads cost more than they save
         list(
-            (self._threads.map if entries > _WORTH_THREADS else map)(
+            (_threads().map if entries > _WORTH_THREADS else map)(
                 fill, range(len(names)), generators
             )
         )

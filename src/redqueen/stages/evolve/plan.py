@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from redqueen.config.registry import Choice
 from redqueen.config.stages import EvolveConfig
 from redqueen.stages.evolve.cross import CROSSOVERS
 from redqueen.stages.evolve.mutate import MUTATIONS
-from redqueen.stages.evolve.operator import Operator, OperatorSettings
+from redqueen.stages.evolve.operator import Operator
 from redqueen.stages.evolve.select import SELECTIONS, Standing, count_deaths
 
 
@@ -18,7 +19,7 @@ from redqueen.stages.evolve.select import SELECTIONS, Standing, count_deaths
 class PlannedOperator:
     """An operator of the mix."""
 
-    settings: OperatorSettings
+    settings: Choice
     crosses: bool
     """Whether it takes two parents."""
 

@@ -11,7 +11,6 @@ Below, r is the probability of a token now over that when it was sampled, and A 
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PositiveInt
@@ -37,10 +36,10 @@ class CustomLoss(CustomChoice, LossChoice):
 
 
 class Clipped(LossChoice):
-    clip_low: float | None = Field(default=0.2, gt=0)
-    """The ratio is clipped at 1 - clip_low; none: not from below."""
-    clip_high: float | None = Field(default=0.2, gt=0)
-    """The ratio is clipped at 1 + clip_high; none: not from above."""
+    clip_low: float = Field(default=0.2, ge=0)
+    """The ratio is clipped at 1 - clip_low; 0: not from below."""
+    clip_high: float = Field(default=0.2, ge=0)
+    """The ratio is clipped at 1 + clip_high; 0: not from above."""
 
     def clip(self, ratio: "Tensor") -> "Tensor":
         return ratio.clamp(1 - (self.clip_low or math.inf), 1 + (self.clip_high or math.inf))
@@ -54,7 +53,7 @@ class Dapo(Clipped):
     """PPO's loss with clip-higher, averaged over tokens (Yu et al. 2025, arXiv 2503.14476)."""
 
     type: str = "dapo"
-    clip_high: float | None = Field(default=0.28, gt=0)
+    clip_high: float = Field(default=0.28, ge=0)
     """Wider than clip_low, so that unlikely tokens can become likely."""
 
 
@@ -69,16 +68,16 @@ class DrGrpo(Clipped):
 
 class Gspo(Clipped):
     type: str = "gspo"
-    clip_low: float | None = Field(default=3e-4, gt=0)
+    clip_low: float = Field(default=3e-4, ge=0)
     """Small, as it bounds a geometric mean over the completion."""
-    clip_high: float | None = Field(default=4e-4, gt=0)
+    clip_high: float = Field(default=4e-4, ge=0)
     average: Literal["tokens", "sequences"] | PositiveInt = "sequences"
 
 
 class Cispo(Clipped):
     type: str = "cispo"
-    clip_low: float | None = Field(default=None, gt=0)
-    clip_high: float | None = Field(default=4.0, gt=0)
+    clip_low: float = Field(default=0.0, ge=0)
+    clip_high: float = Field(default=4.0, ge=0)
 
 
 class Reinforce(LossChoice):
@@ -134,4 +133,4 @@ def bind_loss(choice: Choice) -> Loss:
     """The loss that a setting chooses, as an engine takes it."""
     average = choice.average if isinstance(choice, LossChoice) else "tokens"
     per_token: Callable[..., Tensor] = LOSSES[choice.type]
-    return Loss(partial(per_token, settings=choice.options), average)
+    return Loss(lambda batch: per_token(batch, choice.options), average)

@@ -1,9 +1,8 @@
-"""FewShot examples of the three code kinds: for each kind and role one whole request and one whole
-reply.
+"""Few-shot examples of the three code kinds: for each kind and role one request and one reply.
 
-Small models follow a pattern better than its description. The chat prompt_format shows an example as an
-earlier turn, with a problem of its own: shown beside the real problem, a model of half a billion
-parameters wrote the example's reasoning down again as its answer.
+Small models follow a pattern better than its description. The chat format shows an example as an
+earlier turn, with a problem of its own: shown beside the real problem, a 0.5B model repeated the
+example's reasoning as its answer.
 """
 
 from redqueen.tasks.kind import FewShot
