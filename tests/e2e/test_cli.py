@@ -5,10 +5,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from redqueen import __version__
+from redqueen.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,12 +32,24 @@ def write_lines(path: Path, *items: object) -> Path:
     return path
 
 
-def test_help_names_every_command() -> None:
-    out = redqueen("--help").stdout
-    assert all(
-        name in out for name in ("doctor", "config", "verify", "eval", "pawn", "sandbox", "bench")
-    )
+def test_help_names_every_command_and_imports_none_of_them() -> None:
+    done = redqueen("--help", PYTHONPROFILEIMPORTTIME="1")
+    assert all(f"\n  {name} " in done.stdout for name in COMMANDS)
+    assert "redqueen.cli.app" in done.stderr
+    assert not any(module in done.stderr for module in ("torch", "pydantic", "redqueen.cli.run"))
     assert redqueen("--version").stdout == f"{__version__}\n"
+
+
+@pytest.mark.slow
+def test_every_command_says_what_it_does() -> None:
+    def check(group: Any) -> None:
+        for name in group.list_commands(None):
+            command = group.get_command(None, name)
+            assert command.help, name
+            if hasattr(command, "list_commands"):
+                check(command)
+
+    check(get_command(app))
 
 
 def test_an_option_that_was_renamed_says_its_new_name() -> None:

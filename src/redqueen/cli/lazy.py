@@ -16,6 +16,7 @@ RENAMED_OPTIONS = {
     "--rows-in-flight": "--max-num-seqs",
     "--prefill-tokens": "--max-prefill-tokens",
     "--train-tokens": "--max-tokens-per-microbatch",
+    "--thought-share": "--reasoning-share",
 }
 
 
