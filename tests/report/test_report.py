@@ -482,6 +482,20 @@ def test_runs_without_teachers_and_self_play_have_reports(
             assert browser.problems == []
 
 
+def test_problems_are_shown_as_their_kind_shows_them_and_as_stored_without_it(
+    run: Path, tmp_path: Path
+) -> None:
+    def blocks(folder: Path) -> dict[str, str]:
+        with open_views([folder]) as (view,):
+            items = sample_proposals(view)["items"]
+        return dict(next(item["blocks"] for item in items if item["problem"]))
+
+    assert list(blocks(run)) == ["program", "input", "output"] and blocks(run)["output"] == "7"
+    foreign = changed(run, tmp_path / "foreign", "UPDATE problems SET kind = 'nowhere:Kind'")
+    stored = blocks(foreign)
+    assert stored["program"] == blocks(run)["program"] and stored["gold"] == "7"
+
+
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
     text = report_page({"views": [], "title": "</title><script>1</script>"})
     assert text.count("<script") == 2 and "</title><script>" not in text

@@ -29,7 +29,8 @@ _VIEWS = {
             (SELECT nullif(teacher, 'fixed') FROM main.proposals p
                 WHERE p.world = q.world AND p.step = q.step AND p.problem = q.problem
                 ORDER BY proposal LIMIT 1) AS author,
-            json_object('program', program, 'inputs', json(inputs), 'message', message) AS payload,
+            json_object('program', program, 'inputs', json(inputs), 'message', message,
+                'canonical', canonical) AS payload,
             outputs AS gold,
             json_object('ast_depth', ast_depth, 'cyclomatic', cyclomatic, 'loc', loc,
                 'variables', variables, 'steps_executed', steps_executed) AS features,

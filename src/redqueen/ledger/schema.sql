@@ -52,7 +52,7 @@ CREATE TABLE problems (           -- one row per problem, at the step that first
   problem TEXT NOT NULL,          -- content key
   kind TEXT NOT NULL,             -- task kind: it defines the payload, the gold answers and the features
   author TEXT,                    -- member that proposed it; NULL where none did
-  payload TEXT NOT NULL,          -- JSON object; of code: program, inputs, message
+  payload TEXT NOT NULL,          -- JSON object; of code: program, inputs, message, canonical
   gold TEXT NOT NULL,             -- JSON list of gold answers
   features TEXT NOT NULL,         -- JSON object of numbers; of code: ast_depth, cyclomatic, loc, variables, steps_executed
   structure TEXT NOT NULL,        -- hash, equal for problems that differ in values only; of code: of the canonical program

@@ -5,9 +5,14 @@ many proposals there are in total.
 """
 
 import json
+import sqlite3
+from collections import Counter
 from typing import Any
 
+from redqueen.errors import ConfigError
+from redqueen.records import Problem
 from redqueen.report.run_view import RunView, round_digits
+from redqueen.tasks import load_kind
 
 MAX_CHARS = 9_000_000
 """Of all texts on a page together."""
@@ -20,7 +25,7 @@ _PROPOSAL = """SELECT p.step, p.proposal, p.teacher, m.student, p.kind, p.text, 
     FROM proposals p
     LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
     WHERE p.world = :world AND p.step = :step AND p.proposal = :number"""
-_PROBLEM = """SELECT payload, gold, features, cell
+_PROBLEM = """SELECT problem, kind, payload, gold, features
     FROM problems WHERE world = :world AND problem = :problem"""
 _ATTEMPTS = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
     WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
@@ -55,13 +60,10 @@ def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
     if proposal["problem"] is None:
         return proposal
     for row in view.rows(_PROBLEM, problem=proposal["problem"]):
-        payload = json.loads(row["payload"])
         proposal |= {
-            "payload": {name: _cut_texts(value) for name, value in payload.items()},
-            "gold": _cut_texts(json.loads(row["gold"])),
+            "blocks": [[label, _cut(text)] for label, text in _show(row)],
             "features": json.loads(row["features"]),
-            "cell": row["cell"],
-            "text": "",  # the payload has everything that was in it
+            "text": "",  # the blocks have everything that was in it
         }
     proposal["attempts"] = [
         [
@@ -77,11 +79,31 @@ def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
     return proposal
 
 
-def _cut_texts(value: Any) -> Any:
-    """Cut a text, or each text of a list."""
-    if isinstance(value, list):
-        return [_cut_texts(item) for item in value]
-    return _cut(value) if isinstance(value, str) else value
+def _show(row: sqlite3.Row) -> list[tuple[str, str]]:
+    """A problem as labelled texts, as its kind shows it, or as it is stored if the kind cannot be
+    imported here."""
+    payload, gold = json.loads(row["payload"]), tuple(map(str, json.loads(row["gold"])))
+    try:
+        kind = load_kind(row["kind"])
+        problem = Problem(row["problem"], row["kind"], kind.load_payload(payload), gold, {})
+        blocks = list(kind.show(problem))
+    except (ConfigError, ValueError):
+        blocks = [(name, str(value)) for name, value in payload.items()]
+    if not set(gold) <= {text for _, text in blocks}:
+        blocks.append(("gold", "\n".join(gold)))
+    return _join_repeated(blocks)
+
+
+def _join_repeated(blocks: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Labels that repeat, such as input and output, become one block with a line for each round."""
+    counts = Counter(label for label, _ in blocks)
+    labels = [label for label, count in counts.items() if count > 1]
+    columns = [[text for label, text in blocks if label == own] for own in labels]
+    if not labels or len(set(map(len, columns))) > 1:
+        return blocks
+    lines = ["  →  ".join(texts) for texts in zip(*columns, strict=True)]
+    single = [block for block in blocks if counts[block[0]] == 1]
+    return [*single, (" → ".join(labels), "\n".join(lines))]
 
 
 def _cut(text: str) -> str:

@@ -1,5 +1,4 @@
-"""Prints one problem for a terminal: payload, gold answers and every attempt, control characters
-escaped."""
+"""One problem for a terminal, with its gold answers and attempts; control characters are escaped."""
 
 from collections.abc import Iterator
 
@@ -32,10 +31,8 @@ def _lines(view: RunView, step: int, number: int) -> Iterator[str]:
         f"{proposal['kind']} {proposal['problem']}: step {step}, "
         f"{proposal['teacher']} -> {proposal['student']}, {solved}, reward {proposal['reward']}"
     )
-    for name, value in {**proposal["payload"], "gold": proposal["gold"]}.items():
-        if value not in ("", []):
-            yield f"\n{name}:"
-            yield from map(str, value if isinstance(value, list) else [value])
+    for label, text in proposal["blocks"]:
+        yield f"\n{label}:\n{text.rstrip()}"
     for place, (text, verdict, detail, reward, _, tokens) in enumerate(proposal["attempts"], 1):
         why = f" ({detail})" if detail else ""
         yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens{why}"

@@ -124,8 +124,8 @@ three processes; `gold` is what it returned, so answers can be checked by runnin
 | `shown` | keys of the problems in the teacher's prompt |
 | `ast_depth`, `cyclomatic`, `loc`, `variables`, `steps_executed` | complexity |
 | `cell` | cell of the coverage map |
-| `structure`, `behaviour` | hashes: equal programs up to names and layout; equal outputs for \
-probe inputs |
+| `structure` (also `canonical`), `behaviour` | hashes: equal programs up to names and layout; \
+equal outputs for probe inputs |
 | `step`, `world`, `arm`, `seed` | when and where |
 
 A solve rate is of one student at one time: it says as much about the student as about the problem.

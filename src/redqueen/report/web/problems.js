@@ -12,8 +12,8 @@ function difficultyOf(item) {
 
 const isSame = (one, other) => one && other && one.step === other.step && one.proposal === other.proposal;
 
-// All text of a proposal: of its payload if it became a problem, else as the teacher wrote it.
-const textOf = (item) => (item.payload ? Object.values(item.payload).flat().join("\n") : item.text);
+// All text of a proposal: as its task kind shows the problem, else as the teacher wrote it.
+const textOf = (item) => (item.blocks ? item.blocks.map((one) => one[1]).join("\n") : item.text);
 
 // Reasoning and answer of an attempt, in either prompt format.
 function splitReasoning(text) {
@@ -26,16 +26,6 @@ function splitReasoning(text) {
 function block(title, text) {
   if (text === "" || text === undefined || text === null) return null;
   return html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
-}
-
-// The payload is defined by the task kind: every field is a block. A list that is parallel to the gold answers is shown beside them.
-function payloadBlocks({ payload, gold }) {
-  const lines = (value) => (Array.isArray(value) ? value.join("\n") : String(value ?? ""));
-  const isParallel = (value) => Array.isArray(value) && gold.length > 1 && value.length === gold.length;
-  const parallel = Object.keys(payload).find((name) => isParallel(payload[name]));
-  const blocks = Object.entries(payload).map(([name, value]) =>
-    name === parallel ? block(`${name} → gold`, value.map((one, at) => `${one}  →  ${gold[at]}`).join("\n")) : block(name, lines(value)));
-  return [...blocks, parallel ? null : block("gold", lines(gold))];
 }
 
 function attemptNode([text, verdict, detail, reward, advantage, tokens], at) {
@@ -53,7 +43,7 @@ function proposalNodes(item) {
   const attempts = (item.attempts || []).map(attemptNode);
   const heading = attempts.length
     ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} correct` }) : null;
-  const body = item.payload ? payloadBlocks(item) : [block("text", item.text)];
+  const body = (item.blocks || [["text", item.text]]).map(([label, text]) => block(visible(label), text));
   return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, heading, ...attempts].filter(Boolean);
 }
 
