@@ -41,13 +41,13 @@ def test_a_newborn_is_the_base(tokenizer: Any) -> None:
         assert torch.equal(ours, tiny_model("llama")(ids).logits)
 
 
-def sample_rows(
-    draw: Random, slots: int = 3, each: int = 4, attempts: int = 3
+def sample_requests(
+    rng: Random, slots: int = 3, each: int = 4, attempts: int = 3
 ) -> list[SampleRequest]:
     return [
-        SampleRequest(prompt, draw.randint(1, 14), slot, draw.getrandbits(64))
+        SampleRequest(prompt, rng.randint(1, 14), slot, rng.getrandbits(64))
         for slot in range(slots)
-        for prompt in prompts(each, draw)
+        for prompt in prompts(each, rng)
         for _ in range(attempts)
     ]
 
@@ -71,17 +71,17 @@ def same(some: list[Completion], others: list[Completion]) -> bool:
         SamplingParams(0.0),
     ],
 )
-def test_a_rows_text_does_not_depend_on_what_is_sampled_beside_it(
+def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(
     family: str, sampling: SamplingParams, tokenizer: Any
 ) -> None:
     engine = tiny_engine(tokenizer, family)
-    rows = sample_rows(Random(2))
-    together = engine.sample(rows, sampling)
-    one_by_one = [engine.sample([row], sampling)[0] for row in rows]
+    requests = sample_requests(Random(2))
+    together = engine.sample(requests, sampling)
+    one_by_one = [engine.sample([request], sampling)[0] for request in requests]
     assert same(together, one_by_one)
-    shuffled = list(range(len(rows)))
+    shuffled = list(range(len(requests)))
     Random(3).shuffle(shuffled)
-    again = engine.sample([rows[number] for number in shuffled], sampling)
+    again = engine.sample([requests[number] for number in shuffled], sampling)
     assert same([together[number] for number in shuffled], again)
 
 
@@ -210,53 +210,59 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
 
     monkeypatch.setattr(DecodeLoop, "run", full)
     with pytest.raises(ConfigError, match=said + ". Lower engine.max_num_seqs"):
-        engine.sample(sample_rows(Random(2)), SamplingParams())
+        engine.sample(sample_requests(Random(2)), SamplingParams())
 
 
-def test_every_row_is_drawn_at_its_own_temperature(tokenizer: Any) -> None:
+def test_every_request_is_sampled_at_its_own_temperature(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
-    rows = sample_rows(Random(5))
+    requests = sample_requests(Random(5))
     mixed = [
-        replace(row, temperature=(None, 0.3, 1.7)[number % 3]) for number, row in enumerate(rows)
+        replace(request, temperature=(None, 0.3, 1.7)[number % 3])
+        for number, request in enumerate(requests)
     ]
-    alone = {heat: engine.sample(rows, SamplingParams(heat)) for heat in (1.0, 0.3, 1.7)}
-    found = engine.sample(mixed, SamplingParams(1.0))
-    assert same(found, [alone[(1.0, 0.3, 1.7)[number % 3]][number] for number in range(len(rows))])
-    assert not same(found, alone[1.0])
+    alone = {
+        temperature: engine.sample(requests, SamplingParams(temperature))
+        for temperature in (1.0, 0.3, 1.7)
+    }
+    completions = engine.sample(mixed, SamplingParams(1.0))
+    assert same(
+        completions, [alone[(1.0, 0.3, 1.7)[number % 3]][number] for number in range(len(requests))]
+    )
+    assert not same(completions, alone[1.0])
 
 
-def test_the_same_rows_give_the_same_bits(tokenizer: Any) -> None:
+def test_the_same_requests_give_the_same_bits(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer)
-    rows = sample_rows(Random(4))
-    assert engine.sample(rows, SamplingParams()) == engine.sample(rows, SamplingParams())
+    requests = sample_requests(Random(4))
+    assert engine.sample(requests, SamplingParams()) == engine.sample(requests, SamplingParams())
 
 
 def test_attempts_at_one_prompt_share_its_computation_and_differ(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer, max_num_seqs=32)
-    rows = [
+    requests = [
         SampleRequest((5, 6, 7, 8, 9), 12, slot, seed) for slot in range(3) for seed in range(8)
     ]
-    found = engine.sample(rows, SamplingParams())
+    completions = engine.sample(requests, SamplingParams())
     assert engine.generated is not None and engine.generated.shared_frac == pytest.approx(7 / 8)
-    assert len({completion.tokens for completion in found}) > 20
+    assert len({completion.tokens for completion in completions}) > 20
 
 
 def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
     engine = tiny_engine(tokenizer, max_num_seqs=4096)
     prompt = (5, 6, 7)
-    found = engine.sample(
+    completions = engine.sample(
         [SampleRequest(prompt, 1, 1, seed) for seed in range(4000)], SamplingParams()
     )
     with torch.no_grad():
         hidden = engine.forward.sequences(
             torch.tensor([prompt]), torch.arange(3)[None], None, engine.forward.routing([1])
         )
-        chances = torch.softmax(engine.forward.logits(hidden)[0, -1], -1)
+        probs = torch.softmax(engine.forward.logits(hidden)[0, -1], -1)
     counts = torch.bincount(
-        torch.tensor([completion.tokens[0] for completion in found]), minlength=VOCABULARY
+        torch.tensor([completion.tokens[0] for completion in completions]), minlength=VOCABULARY
     )
-    spread = (4000 * chances * (1 - chances)).sqrt().clamp(min=1)
-    assert ((counts - 4000 * chances).abs() / spread).max() < 5
+    spread = (4000 * probs * (1 - probs)).sqrt().clamp(min=1)
+    assert ((counts - 4000 * probs).abs() / spread).max() < 5
 
 
 def test_stops_and_limits_are_kept(tokenizer: Any) -> None:
