@@ -1,4 +1,4 @@
-"""One problem for a terminal, with its gold answers and attempts; control characters are escaped."""
+"""One problem for a terminal, with gold answers and attempts; control characters are escaped."""
 
 from collections.abc import Iterator
 
