@@ -213,8 +213,8 @@ def add(a, b):
     for o in gc.get_objects():
         if isinstance(o, dict) and any(isinstance(k, str) and word in k or isinstance(v, str) and word in v for k, v in list(o.items())):
             return 'found in an object'
-    step, start = 1 << 12, id(word) & ~0xFFFFF
-    return 'found by address' if (word.encode() * 1) in ctypes.string_at(start, 1 << 18).replace(word.encode(), b'', 2) else a + b
+    pool = ctypes.string_at(id(word) & ~0x3FFF, 1 << 14)  # of the allocator: all of it is mapped
+    return 'found by address' if word.encode() in pool.replace(word.encode(), b'', 2) else a + b
 """
     tests = "secret = 'EXPECTED-ANSWER-4711'\nassert candidate(1, 2) == 3"
     assert run(
