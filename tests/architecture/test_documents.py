@@ -129,7 +129,7 @@ def test_files_are_there(document: Path) -> None:
 
 def command_words(text: str) -> list[str]:
     """`redqueen COMMAND ...` in a document, without what comes after a comment or an ellipsis."""
-    found = re.findall(r"\bredqueen ((?:[a-z]+\b)[^`|\n]*)", text)
+    found = re.findall(r"(?<!import )\bredqueen ((?:[a-z]+\b)[^`|\n]*)", text)
     return [words.partition(" #")[0] for words in found]
 
 
