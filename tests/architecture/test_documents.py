@@ -9,8 +9,8 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer.main
 
@@ -135,19 +135,20 @@ def command_words(text: str) -> list[str]:
 
 @documents
 def test_commands_and_their_options_are_there(document: Path) -> None:
-    group = typer.main.get_command(app)
     code = quoted(document) + blocks(document, "")
     for words in command_words("\n".join(code)):
-        command, context = group, None
+        command: Any = typer.main.get_command(app)
         for word in words.split():
-            commands = getattr(command, "list_commands", None)
-            if commands is None:
+            if not hasattr(command, "list_commands"):
                 break
-            context = click.Context(command)
-            assert word in commands(context), f"redqueen {words}"
-            command = command.get_command(context, word)  # type: ignore[attr-defined]
-        options = {name for parameter in command.params for name in parameter.opts}
-        options |= {name for parameter in command.params for name in parameter.secondary_opts}
+            context = command.make_context("redqueen", [], resilient_parsing=True)
+            assert word in command.list_commands(context), f"redqueen {words}"
+            command = command.get_command(context, word)
+        options = {
+            name
+            for parameter in command.params
+            for name in (*parameter.opts, *parameter.secondary_opts)
+        }
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", words):
             assert option in options | {"--help"}, f"redqueen {words}"
 
@@ -182,7 +183,7 @@ def metric_patterns() -> list[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [
-                    re.escape(part.value) if isinstance(part, ast.Constant) else r"\S+"
+                    re.escape(str(part.value)) if isinstance(part, ast.Constant) else r"\S+"
                     for part in node.values
                 ]
                 patterns.append("".join(parts))
