@@ -29,7 +29,7 @@ from redqueen.tasks import load_kind
 
 log = logging.getLogger(__name__)
 
-Posed = dict[int, list[Problem]]
+ProblemsByStep = dict[int, list[Problem]]
 """Problems by the snapshot that follows them: those of step 20 were posed after the one before."""
 
 
@@ -103,14 +103,14 @@ def crossplay(
 
 def _sample_problems(
     connection: sqlite3.Connection, world: int, steps: Sequence[int], limit: int, config: Config
-) -> Posed:
+) -> ProblemsByStep:
     """Problems of each step that some attempt solved: one that nobody solves tells students apart
     at no step."""
     query = """
         SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem)
         WHERE world = ? AND step > ? AND step <= ? AND proposals.solve_rate > 0
         ORDER BY problems.step, problem"""
-    posed: Posed = {}
+    posed: ProblemsByStep = {}
     for before, step in zip([0, *steps], steps, strict=False):
         rows = connection.execute(query, (world, before, step)).fetchall()
         chosen = stream(config.seed, "crossplay", step).sample(rows, min(limit, len(rows)))
@@ -130,7 +130,7 @@ def _read_problem(row: sqlite3.Row) -> Problem:
 
 
 def _attempt(
-    ports: Ports, snapshot: Snapshot, world: int, config: Config, posed: Posed
+    ports: Ports, snapshot: Snapshot, world: int, config: Config, posed: ProblemsByStep
 ) -> list[dict[str, Any]]:
     """The attempts of a snapshot's students at all problems, as rows of the ledger."""
     students = [one for one in snapshot.members if one.world == world and one.role != "teacher"]

@@ -1,7 +1,8 @@
 """A pool of workers on this machine, driven by one event loop in the caller's thread.
 
-Each worker runs one job at a time; the caller's iterable is not read ahead. A result depends on its
-job alone: every run is made on the same kind of replica, whichever worker takes the job.
+Each worker runs one job at a time; the caller's iterable is consumed as workers become free. A
+result depends on its job alone: every run is made on the same kind of replica, whichever worker
+takes the job.
 """
 
 import selectors

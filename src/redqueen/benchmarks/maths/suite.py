@@ -99,7 +99,7 @@ class Maths(Benchmark):
         answers |= _SLOW if place % _SLOW_EVERY == _SLOW_EVERY - 1 else {}
         return [
             WrongReply("empty", ""),
-            WrongReply("no number", "I do not know."),
+            WrongReply("without a number", "I do not know."),
             *(
                 WrongReply(name, f"The final answer is $\\boxed{{{text}}}$.")
                 for name, text in answers.items()

@@ -1,5 +1,5 @@
 """KV caches. Decoding: one preallocated pair of tensors per layer, one row per sequence slot, every
-sequence at a position of its own. Prefill: what one forward pass over prompts leaves behind."""
+sequence at a position of its own. Prefill: what one forward pass leaves behind."""
 
 from typing import Any
 

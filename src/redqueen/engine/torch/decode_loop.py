@@ -143,7 +143,7 @@ class DecodeLoop:
             self._start(entries)
 
     def _prefill(self, groups: Sequence[PromptGroup]) -> None:
-        """One forward pass over the prompts of these groups, padded on the right."""
+        """Prefill the prompts of these groups in one forward pass, padded on the right."""
         sizes = np.array([len(group.prompt) for group in groups])
         ids = np.zeros((len(groups), sizes.max()), dtype=np.int64)
         for index, group in enumerate(groups):

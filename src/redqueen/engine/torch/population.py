@@ -159,14 +159,14 @@ class AdaptedLinear(nn.Module):
         lora_a_output = self.projections.lora_a_output(x, routing, self.index)
         return self.value(x, lora_a_output, routing, population.scale)
 
-    def value(self, x: Tensor, low: Tensor, routing: Routing, scale: float) -> Tensor:
-        """The base's output plus scale * low @ B; low = x @ A is [blocks, rows * tokens, rank]."""
+    def value(self, x: Tensor, xa: Tensor, routing: Routing, scale: float) -> Tensor:
+        """The base's output plus scale * xa @ B; xa = x @ A is [blocks, rows * tokens, rank]."""
         plain = nn.functional.linear(x, self.linear.weight, self.linear.bias)
         b = routing.of_blocks(self.used_b)
         if routing.index is None:
             blocks = plain.view(routing.blocks, -1, plain.shape[-1])
-            return blocks.baddbmm_(low, b, alpha=scale).view_as(plain)
-        return plain.add_(routing.scatter(torch.bmm(low, b), x.shape[1]), alpha=scale)
+            return blocks.baddbmm_(xa, b, alpha=scale).view_as(plain)
+        return plain.add_(routing.scatter(torch.bmm(xa, b), x.shape[1]), alpha=scale)
 
 
 class _AdaptedLinearFunction(torch.autograd.Function):
@@ -183,21 +183,21 @@ class _AdaptedLinearFunction(torch.autograd.Function):
         routing: Routing,
         scale: float,
     ) -> Tensor:
-        low = torch.bmm(routing.gather(x), routing.of_blocks(layer.used_a))
-        ctx.save_for_backward(x, low)
+        xa = torch.bmm(routing.gather(x), routing.of_blocks(layer.used_a))
+        ctx.save_for_backward(x, xa)
         ctx.layer, ctx.routing, ctx.scale = layer, routing, scale
-        return layer.value(x, low, routing, scale)
+        return layer.value(x, xa, routing, scale)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (dy,) = grads
-        x, low = ctx.saved_tensors
+        x, xa = ctx.saved_tensors
         layer, routing, scale = ctx.layer, ctx.routing, ctx.scale
         a, b = routing.of_blocks(layer.used_a), routing.of_blocks(layer.used_b)
         dy_blocks = routing.mask_repeated(routing.gather(dy), x.shape[1])
-        d_low = torch.bmm(dy_blocks, b.transpose(1, 2)) * scale
-        d_b = torch.bmm(low.transpose(1, 2), dy_blocks) * scale
-        d_a = torch.bmm(routing.gather(x).transpose(1, 2), d_low)
+        d_xa = torch.bmm(dy_blocks, b.transpose(1, 2)) * scale
+        d_b = torch.bmm(xa.transpose(1, 2), dy_blocks) * scale
+        d_a = torch.bmm(routing.gather(x).transpose(1, 2), d_xa)
         # Added here and not by autograd, which would allocate a gradient of all slots per layer.
         if routing.slots is None:
             routing.of_blocks(layer.grad_a).add_(d_a)
@@ -208,7 +208,7 @@ class _AdaptedLinearFunction(torch.autograd.Function):
         dx = None
         if ctx.needs_input_grad[0]:
             dx = (
-                routing.scatter(torch.bmm(d_low, a.transpose(1, 2)), x.shape[1])
+                routing.scatter(torch.bmm(d_xa, a.transpose(1, 2)), x.shape[1])
                 + dy @ layer.linear.weight
             )
         return dx, None, None, None, None, None

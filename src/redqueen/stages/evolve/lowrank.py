@@ -1,5 +1,5 @@
-"""Linear algebra on what adapters add to the base, Delta = A B, through their thin factors: nothing
-of the size of Delta is ever made.
+"""Linear algebra on what adapters add to the base, Delta = A B, through their low-rank factors:
+nothing of the size of Delta is ever made.
 
 Projections of one shape are stacked, so that each operation serves all of them. For one or two
 parents side by side, A[n, in, R] and B[n, R, out] with R = r or 2r, everything that is decided is
@@ -167,7 +167,7 @@ def leading(core: Tensor, back: Tensor, rank: int) -> Tensor:
 
 
 def _signed(left: Tensor, carried: Tensor) -> tuple[Tensor, Tensor]:
-    """A singular pair is the same with both signs turned; the largest coefficient of the left one
+    """A singular pair is the same with both signs flipped; the largest coefficient of the left one
     is made positive, wherever it is computed."""
     largest = left.gather(1, left.abs().argmax(1, keepdim=True))
     signs = torch.where(largest < 0, -1.0, 1.0).double()

@@ -40,8 +40,8 @@ class OperatorRng:
         """A share of all projections, at least one unless the share is zero; the same whenever it
         is asked for."""
         count = max(1, round(frac * len(self.names))) if frac > 0 else 0
-        draw: random.Random = stream(self.seed, "chosen", label)
-        return frozenset(draw.sample(sorted(self.names), count))
+        rng: random.Random = stream(self.seed, "chosen", label)
+        return frozenset(rng.sample(sorted(self.names), count))
 
     def normal(self, names: Sequence[str], like: Tensor) -> Tensor:
         """Standard normal numbers for a stack [n, ...] of these projections."""

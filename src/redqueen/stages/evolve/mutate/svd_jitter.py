@@ -1,5 +1,5 @@
-"""M1, svd_jitter: the singular values are scaled and the singular directions turned a little inside
-their own spaces. On Delta.
+"""M1, svd_jitter: the singular values are scaled and the singular directions rotated a little
+inside their own spaces. On Delta.
 
 Known of the paper: S' = S exp(eps z), Cayley rotations of random skew matrices, eps 0.1. How the
 skew matrix is scaled is not known; ours turns every direction by about `turn` radians whatever the
