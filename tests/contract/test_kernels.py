@@ -22,6 +22,7 @@ from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import Base, load_base
 
 pytest.importorskip("triton")
+pytestmark = pytest.mark.slow  # the interpreter runs kernels a program at a time
 
 ON_GPU = torch.cuda.is_available()
 HALF = torch.bfloat16 if ON_GPU else torch.float16  # the interpreter has no products of bfloat16

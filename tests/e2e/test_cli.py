@@ -13,6 +13,8 @@ from typer.main import get_command
 from redqueen import __version__
 from redqueen.cli.app import COMMANDS, app
 
+pytestmark = pytest.mark.slow  # every call is a process of its own
+
 ROOT = Path(__file__).parents[2]
 
 
