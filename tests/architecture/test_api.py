@@ -17,7 +17,7 @@ SIGNATURES = {
     "max_tokens, style, prompt_format, device, dtype, cache, graders, on_progress)",
     "export_member": "(run, member, out, *, merged, world, base)",
     "export_problems": "(run, out, form, world)",
-    "export_soup": "(run, out, *, merged, world, base)",
+    "export_soup": "(run, out, *, merge, merged, world, base)",
     "load_config": "(recipe, settings, **changes)",
     "load_study": "(path, settings)",
     "open_run": "(folder)",

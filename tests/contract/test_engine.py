@@ -72,9 +72,9 @@ def same(some: list[Completion], others: list[Completion]) -> bool:
     ],
 )
 def test_a_completion_does_not_depend_on_what_is_sampled_beside_it(
-    family: str, sampling: SamplingParams, tokenizer: Any
+    family: str, sampling: SamplingParams, tokenizer: Any, device: str
 ) -> None:
-    engine = tiny_engine(tokenizer, family)
+    engine = tiny_engine(tokenizer, family, device=device)
     requests = sample_requests(Random(2))
     together = engine.sample(requests, sampling)
     one_by_one = [engine.sample([request], sampling)[0] for request in requests]
@@ -213,8 +213,8 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
         engine.sample(sample_requests(Random(2)), SamplingParams())
 
 
-def test_every_request_is_sampled_at_its_own_temperature(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer)
+def test_every_request_is_sampled_at_its_own_temperature(tokenizer: Any, device: str) -> None:
+    engine = tiny_engine(tokenizer, device=device)
     requests = sample_requests(Random(5))
     mixed = [
         replace(request, temperature=(None, 0.3, 1.7)[number % 3])
@@ -231,14 +231,16 @@ def test_every_request_is_sampled_at_its_own_temperature(tokenizer: Any) -> None
     assert not same(completions, alone[1.0])
 
 
-def test_the_same_requests_give_the_same_bits(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer)
+def test_the_same_requests_give_the_same_bits(tokenizer: Any, device: str) -> None:
+    engine = tiny_engine(tokenizer, device=device)
     requests = sample_requests(Random(4))
     assert engine.sample(requests, SamplingParams()) == engine.sample(requests, SamplingParams())
 
 
-def test_attempts_at_one_prompt_share_its_computation_and_differ(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer, max_num_seqs=32)
+def test_attempts_at_one_prompt_share_its_computation_and_differ(
+    tokenizer: Any, device: str
+) -> None:
+    engine = tiny_engine(tokenizer, device=device, max_num_seqs=32)
     requests = [
         SampleRequest((5, 6, 7, 8, 9), 12, slot, seed) for slot in range(3) for seed in range(8)
     ]
@@ -247,17 +249,20 @@ def test_attempts_at_one_prompt_share_its_computation_and_differ(tokenizer: Any)
     assert len({completion.tokens for completion in completions}) > 20
 
 
-def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
-    engine = tiny_engine(tokenizer, max_num_seqs=4096)
+def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any, device: str) -> None:
+    engine = tiny_engine(tokenizer, device=device, max_num_seqs=4096)
     prompt = (5, 6, 7)
     completions = engine.sample(
         [SampleRequest(prompt, 1, 1, seed) for seed in range(4000)], SamplingParams()
     )
     with torch.no_grad():
         hidden = engine.forward.sequences(
-            torch.tensor([prompt]), torch.arange(3)[None], None, engine.forward.routing([1])
+            torch.tensor([prompt], device=device),
+            torch.arange(3, device=device)[None],
+            None,
+            engine.forward.routing([1]),
         )
-        probs = torch.softmax(engine.forward.logits(hidden)[0, -1], -1)
+        probs = torch.softmax(engine.forward.logits(hidden)[0, -1], -1).cpu()
     counts = torch.bincount(
         torch.tensor([completion.tokens[0] for completion in completions]), minlength=VOCABULARY
     )
@@ -265,8 +270,8 @@ def test_sampled_tokens_follow_the_models_probabilities(tokenizer: Any) -> None:
     assert ((counts - 4000 * probs).abs() / spread).max() < 5
 
 
-def test_stops_and_limits_are_kept(tokenizer: Any) -> None:
-    base = load_base("pawn")
+def test_stops_and_limits_are_kept(device: str) -> None:
+    base = load_base("pawn", device=device)
     engine = TorchEngine(base, 1, EngineConfig(decode_steps_per_sync=5), LoraConfig(rank=4))
     prompt = tuple(
         base.tokenizer(

@@ -55,11 +55,13 @@ def export_soup(
     run: Run,
     out: str | Path,
     *,
+    merge: str = "mean",
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
 ) -> Path:
-    """Write the average of all living students, truncated to their rank (a model soup)."""
+    """Write all living students merged into one adapter: `mean`, their average truncated to their
+    rank (a model soup), or a merge of your own by import path."""
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import newest_checkpoint, saved_members
     from redqueen.stages.evolve.merge import merge_adapters
@@ -73,7 +75,7 @@ def export_soup(
         ]
         if not students:
             raise ConfigError(f"{view.name} has no students to average")
-        adapter = merge_adapters(load_adapters(view.folder, checkpoint, students, base))
+        adapter = merge_adapters(load_adapters(view.folder, checkpoint, students, base), merge)
         names = ", ".join(saved.id for saved in students)
         what = (
             f"The average of the students {names}, truncated to their rank. It was never trained."
