@@ -2,13 +2,15 @@
 receives replies, and touches no process itself."""
 
 import signal
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 
+from redqueen.rng import stream
 from redqueen.sandbox import wire
+from redqueen.sandbox.inspection.touches import CHANCE, COPIES_SETS, STATE
+from redqueen.sandbox.literals import MAX_TEXT
 from redqueen.sandbox.protocol import MAX_SOURCE, Job, Kind, Outcome, Result
-
-REPLICAS = 3
+from redqueen.sandbox.replicas import ASCENDING, JURY, REPLICAS
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,76 +40,96 @@ def run_job(job: Job) -> Generator[Request, Reply, Outcome]:
     if 4 * (len(job.tests) + sum(map(len, job.inputs))) + 4 * MAX_SOURCE > wire.MAX_BODY:
         return _give_all(job, "rejected", "size: inputs too large")
     try:
-        first = yield from _run(job, replica=0)
+        first, touches = yield from _run(job, replica=0)
         if not job.stable or first.kind not in ("value", "error"):
             return first
-        cpu_s = first.cpu_s
-        for replica in range(1, REPLICAS):
-            again = yield from _run(job, replica)
+        cpu_s, steps = first.cpu_s, first.steps
+        sees_chance = CHANCE in touches or (COPIES_SETS and "{" in "".join(job.inputs))
+        for replica in range(1, JURY.stop if sees_chance else REPLICAS):
+            fresh = replica == ASCENDING and STATE in touches
+            again, _ = yield from _run(job, replica, fresh)
             cpu_s += again.cpu_s
+            steps = again.steps if steps is None else steps
             if again.results != first.results:
-                unstable = _give_all(job, "unstable", _describe_difference(first, again))
-                return replace(unstable, cpu_s=cpu_s, inspection=first.inspection)
-        return replace(first, steps=again.steps, cpu_s=cpu_s)
+                return replace(_disagree(first, again), cpu_s=cpu_s)
+        return replace(first, steps=steps, cpu_s=cpu_s)
     except UnicodeEncodeError:
         return _give_all(job, "rejected", "text: not valid Unicode")
 
 
-def _describe_difference(first: Outcome, again: Outcome) -> str:
-    pairs = zip(first.results, again.results, strict=True)
-    index, (a, b) = next((index, pair) for index, pair in enumerate(pairs) if pair[0] != pair[1])
+def _disagree(first: Outcome, again: Outcome) -> Outcome:
+    """Every input for which two processes disagree is `unstable`; others keep their result."""
+    results = tuple(
+        a if a == b else Result("unstable", _describe_difference(a, b))
+        for a, b in zip(first.results, again.results, strict=True)
+    )
+    index, result = next((at, one) for at, one in enumerate(results) if one.kind == "unstable")
+    detail = result.text if len(results) == 1 else f"input {index}: {result.text}"
+    return Outcome("unstable", results, detail, inspection=first.inspection)
+
+
+def _describe_difference(a: Result, b: Result) -> str:
     if a.kind == b.kind == "value":
-        difference = "different values in two processes"
-    else:
-        difference = f"{a.kind} in one process, {b.kind} in another"
-    return difference if len(first.results) == 1 else f"input {index}: {difference}"
+        return "different values in two processes"
+    return f"{a.kind} in one process, {b.kind} in another"
 
 
-def _run(job: Job, replica: int) -> Generator[Request, Reply, Outcome]:
-    if job.mode != "script":
-        outcome = yield from _run_once(job, job.inputs, replica)
-        return outcome
-    outcomes = []
-    for text in job.inputs:  # a new process for each input
-        outcomes.append((yield from _run_once(job, (text,), replica)))
-    results = tuple(outcome.results[0] for outcome in outcomes)
-    return _summarize(results, sum(outcome.cpu_s for outcome in outcomes))
+def _run(
+    job: Job, replica: int, fresh: bool = False
+) -> Generator[Request, Reply, tuple[Outcome, str]]:
+    """All inputs on one replica, and what the program touches. `fresh`: each input in a process of
+    its own, so that no state of a module survives to the next."""
+    if job.mode != "script" and not (fresh and len(job.inputs) > 1):
+        return (yield from _run_once(job, job.inputs, replica))
+    runs = []
+    for text in job.inputs:
+        runs.append((yield from _run_once(job, (text,), replica)))
+        if (
+            runs[-1][0].kind == "timeout"
+        ):  # shared by the inputs that are left: each may take as long
+            break
+    results = tuple(outcome.results[0] for outcome, _ in runs)
+    results += results[-1:] * (len(job.inputs) - len(results))
+    return _summarize(results, sum(outcome.cpu_s for outcome, _ in runs)), runs[0][1]
 
 
 def _run_once(
     job: Job, inputs: tuple[str, ...], replica: int
-) -> Generator[Request, Reply, Outcome]:
+) -> Generator[Request, Reply, tuple[Outcome, str]]:
     """One run on one replica. The replicas take the inputs in different orders and with different
     memory limits, so that a result that depends on either shows as a difference."""
-    order = _ORDERS[replica](list(range(len(inputs))))
-    limits = replace(job.limits, memory_mb=job.limits.memory_mb * (4 + replica) // 4)
+    order = list(range(len(inputs)))
+    if replica and len(order) > 1:  # an order that nobody knows who has not read the whole job
+        stream(replica, job.program, *inputs).shuffle(order)
+    memory_mb = job.limits.memory_mb * (4 + replica % REPLICAS) // 4
+    limits = replace(job.limits, memory_mb=memory_mb)
     count_steps = job.count_steps and replica == (REPLICAS - 1 if job.stable else 0)
-    serial, frame = wire.write_request(job, tuple(inputs[at] for at in order), limits, count_steps)
+    serial, frame = wire.write_request(
+        job if replica == 0 else replace(job, allowed_modules=None),  # inspected once
+        tuple(inputs[at] for at in order),
+        limits,
+        count_steps,
+        report_touches=job.stable and replica == 0,
+    )
     reply = yield Request(replica, serial, frame, limits.wall_s)
-    outcome = _judge(job, len(inputs), replica, reply)
+    outcome, touches = _judge(job, len(inputs), replica, reply)
     if job.mode == "tests":
-        return outcome
+        return outcome, touches
     results = dict(zip(order, outcome.results, strict=True))
-    return replace(outcome, results=tuple(results[at] for at in range(len(inputs))))
+    return replace(outcome, results=tuple(results[at] for at in range(len(inputs)))), touches
 
 
-_ORDERS: tuple[Callable[[list[int]], list[int]], ...] = (
-    lambda order: order,
-    lambda order: order[::-1],
-    lambda order: order[len(order) // 2 :] + order[: len(order) // 2],
-)
-
-
-def _judge(job: Job, count: int, replica: int, reply: Reply) -> Outcome:
-    """The outcome of a run, from how it ended and what it wrote. A run that reached a limit has
-    failed even if it returned a value."""
+def _judge(job: Job, count: int, replica: int, reply: Reply) -> tuple[Outcome, str]:
+    """The outcome of a run, from how it ended and what it wrote, and what the program touches. A
+    run that reached a limit has failed even if it returned a value."""
     count = 1 if job.mode == "tests" else count
     lines = wire.read_lines(
         reply.body,
         count,
         job.limits.output_kb * 1024,
-        job.allowed_modules is not None,
-        checked=replica == 0,
+        job.allowed_modules is not None and replica == 0,
+        # reading megabytes takes seconds: a large text is left to the caller, as it was written
+        checked=replica == 0 and job.limits.output_kb * 1024 <= MAX_TEXT,
     )
     failure = _find_failure(job, reply)
     if failure is not None:
@@ -123,7 +145,7 @@ def _judge(job: Job, count: int, replica: int, reply: Reply) -> Outcome:
     else:
         results = (Result("crashed", "the wrong number of results"),) * count
     outcome = _summarize(results, reply.cpu_s)
-    return replace(outcome, inspection=lines.inspection, steps=lines.steps)
+    return replace(outcome, inspection=lines.inspection, steps=lines.steps), lines.touches
 
 
 def _find_failure(job: Job, reply: Reply) -> tuple[Kind, str] | None:

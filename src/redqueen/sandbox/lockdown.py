@@ -10,9 +10,11 @@ import ctypes
 import os
 import platform
 import resource
+import select
 import signal
 import struct
 import sys
+from collections.abc import Callable
 
 MACHINE = platform.machine()
 LINUX = sys.platform == "linux"
@@ -27,29 +29,39 @@ X32_BIT = 0x40000000
 SYSCALLS: dict[str, dict[str, int]] = {
     "x86_64": {
         "read": 0, "write": 1, "close": 3, "fstat": 5, "lseek": 8, "mmap": 9, "mprotect": 10,
-        "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28, "getpid": 39, "exit": 60,
-        "gettid": 186, "clock_gettime": 228, "clock_getres": 229, "exit_group": 231,
-        "getrandom": 318, "rseq": 334,
+        "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28, "exit": 60, "exit_group": 231,
     },
     "aarch64": {
         "read": 63, "write": 64, "close": 57, "fstat": 80, "lseek": 62, "mmap": 222,
-        "mprotect": 226, "munmap": 215, "brk": 214, "mremap": 216, "madvise": 233, "getpid": 172,
-        "exit": 93, "gettid": 178, "clock_gettime": 113, "clock_getres": 114, "exit_group": 94,
-        "getrandom": 278, "rseq": 293,
+        "mprotect": 226, "munmap": 215, "brk": 214, "mremap": 216, "madvise": 233, "exit": 93,
+        "exit_group": 94,
     },
 }  # fmt: skip
 """All that a fully imported CPython needs to compute and to write its result. Left out on purpose:
 anything that opens, connects, starts, signals or waits. No futex: in a process that cannot start
 threads, waiting on a lock would never end; denied, it fails at once. No rt_sigreturn: no signal
-handler ever runs here, and a forged signal frame could block the signal of the CPU timer. Clock and
-getrandom are allowed: the clock can be read without a system call anyway (vDSO), and both show as
-`unstable`."""
+handler ever runs here, and a forged signal frame could block the signal of the CPU timer."""
+
+CHANCE: dict[str, dict[str, int]] = {
+    "x86_64": {
+        "getpid": 39, "gettid": 186, "clock_gettime": 228, "clock_getres": 229, "getrandom": 318,
+        "rseq": 334,
+    },
+    "aarch64": {
+        "getpid": 172, "gettid": 178, "clock_gettime": 113, "clock_getres": 114, "getrandom": 278,
+        "rseq": 293,
+    },
+}  # fmt: skip
+"""Calls whose result is never the same twice. They fail like all that is not listed, and kill where
+the filter is told so."""
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _RETURN = 0x20, 0x15, 0x35, 0x06
 ALLOW, DENY, KILL = 0x7FFF0000, 0x00050001, 0x80000000  # DENY is EPERM
 
 
-def seccomp_program(machine: str = MACHINE) -> list[tuple[int, int, int, int]]:
+def seccomp_program(
+    machine: str = MACHINE, kill_chance: bool = False
+) -> list[tuple[int, int, int, int]]:
     """The filter as BPF instructions (code, jump if true, jump if false, operand): listed calls
     pass, calls of a foreign architecture kill, the rest fail with EPERM."""
     if machine not in SYSCALLS:
@@ -67,14 +79,18 @@ def seccomp_program(machine: str = MACHINE) -> list[tuple[int, int, int, int]]:
         program += [(_JUMP_GE, 0, 1, X32_BIT), (_RETURN, 0, 0, KILL)]
     for number in SYSCALLS[machine].values():
         program += [(_JUMP_EQ, 0, 1, number), (_RETURN, 0, 0, ALLOW)]
+    if kill_chance:
+        for number in CHANCE[machine].values():
+            program += [(_JUMP_EQ, 0, 1, number), (_RETURN, 0, 0, KILL)]
     return [*program, (_RETURN, 0, 0, DENY)]
 
 
 class SeccompFilter:
     """The compiled filter; `install` is irreversible, for the calling process and its children."""
 
-    def __init__(self) -> None:
-        code = b"".join(struct.pack("<HBBI", *instruction) for instruction in seccomp_program())
+    def __init__(self, kill_chance: bool = False) -> None:
+        program = seccomp_program(kill_chance=kill_chance)
+        code = b"".join(struct.pack("<HBBI", *instruction) for instruction in program)
         self._code = ctypes.create_string_buffer(code, len(code))
         self._header = ctypes.create_string_buffer(
             struct.pack("<HxxxxxxQ", len(code) // 8, ctypes.addressof(self._code)), 16
@@ -109,6 +125,12 @@ def die_with_parent() -> None:
     """SIGKILL when the thread that started this process ends. Call it after the last change of
     credentials, which clears it."""
     _prctl(1, signal.SIGKILL, what="pdeathsig")
+
+
+def trap_cycle_counter() -> None:
+    """Reading the processor's cycle counter ends the process."""
+    if MACHINE == "x86_64":
+        _prctl(26, 2, what="tsc")
 
 
 # Landlock
@@ -186,6 +208,60 @@ def drop_privileges() -> None:
     version_3 = struct.pack("<Ii", 0x20080522, 0)
     if _libc.syscall({"x86_64": 126, "aarch64": 91}[MACHINE], version_3, bytes(24)):
         raise OSError(ctypes.get_errno(), "capset")
+
+
+# processes
+
+
+def leave_watchdog(host: int) -> None:
+    """Continue in a child, which is process 1 of the new pid namespace if there is one. The
+    process left behind kills it, and with it everything it has started, when the trainer is
+    gone, even if it is busy."""
+    pid = os.fork()
+    if pid:
+        _wait_for_either(pid, host)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def _wait_for_either(pid: int, host: int) -> None:
+    """Until the process exits or the trainer hangs up."""
+    poll = select.poll()
+    poll.register(host, 0)  # hang-up only
+    try:
+        poll.register(os.pidfd_open(pid), select.POLLIN)
+        poll.poll()
+    except (OSError, AttributeError):  # before Linux 5.3
+        while (
+            not poll.poll(100)
+            and os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+        ):
+            pass
+
+
+def try_in_child(wall: Callable[[], object]) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            wall()
+            os._exit(0)
+        except OSError as error:
+            os._exit(error.errno or 1)
+        finally:
+            os._exit(1)
+    status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    if status:
+        raise OSError(status, os.strerror(status) if status > 0 else "the trial child died")
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a child that has not been waited for: by system call, because a zygote's own
+    clocks are frozen."""
+    clock, timespec = ~pid << 3 | 2, (ctypes.c_long * 2)()
+    if _libc.syscall(CHANCE[MACHINE]["clock_gettime"], ctypes.c_int(clock), timespec):
+        raise OSError(ctypes.get_errno(), "clock_gettime")
+    return timespec[0] + timespec[1] / 10**9
 
 
 # limits

@@ -5,6 +5,7 @@ result depends on its job alone: every run is made on the same kind of replica, 
 takes the job.
 """
 
+import logging
 import selectors
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,10 @@ from typing import Self
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
 from redqueen.sandbox.protocol import Job, Outcome
-from redqueen.sandbox.worker import Worker
+from redqueen.sandbox.replicas import JURY
+from redqueen.sandbox.worker import Unfinished, Worker, peak_memory_mb
+
+_log = logging.getLogger(__name__)
 
 
 class SandboxPool:
@@ -23,15 +27,18 @@ class SandboxPool:
         self.config = config or SandboxConfig()
         self.most_in_flight = 0
         self.workers: list[Worker] = []
+        self.jury: Worker | None = None
+        """Started for the first job that needs it; one for all workers."""
+        self.memory_mb = self.config.total_memory_mb()
         self._selector = selectors.DefaultSelector()
-        self._registered_restarts = -1
+        self._registered: tuple[int, bool] | None = None
+        self._warned_of_memory = False
         self._streaming = False
         try:
             for _ in range(self.config.worker_count()):
                 self.workers.append(Worker(self.config))
             for worker in self.workers:
-                for zygote in worker.zygotes:
-                    zygote.wait_until_ready()
+                worker.wait_until_ready()
             self._test_walls()
         except BaseException:
             self.close()
@@ -44,7 +51,10 @@ class SandboxPool:
 
     @property
     def restarts(self) -> int:
-        return sum(worker.restarts for worker in self.workers)
+        return sum(worker.restarts for worker in self._all_workers())
+
+    def _all_workers(self) -> list[Worker]:
+        return self.workers if self.jury is None else [*self.workers, self.jury]
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
         outcomes: list[Outcome | None] = [None] * len(jobs)
@@ -62,12 +72,21 @@ class SandboxPool:
                 "this sandbox is at work on another stream of jobs; let it end first, or open a "
                 "second sandbox"
             )
-        waiting = enumerate(jobs)
-        idle, busy = list(self.workers), list[Worker]()
+        waiting, held = enumerate(jobs), list[tuple[int, Job]]()
+        idle, busy, for_jury = list(self.workers), list[Worker](), list[Unfinished]()
         self._streaming = True
         try:
             while True:
-                while idle and (item := next(waiting, None)) is not None:
+                if for_jury and idle and self._open_jury() not in busy:
+                    busy.append(self._open_jury())
+                    busy[-1].take_over(for_jury.pop(0))
+                while len(busy) < len(self.workers):
+                    item = held.pop() if held else next(waiting, None)
+                    if item is None:
+                        break
+                    if busy and not self._has_memory_for(item[1], busy):
+                        held.append(item)
+                        break
                     busy.append(idle.pop())
                     if outcome := busy[-1].start(*item):
                         idle.append(busy.pop())
@@ -76,20 +95,47 @@ class SandboxPool:
                 if not busy:
                     return
                 for worker, has_replied in self._wait(busy):
-                    if outcome := worker.ready() if has_replied else worker.failed():
-                        busy.remove(worker)
+                    outcome = worker.ready() if has_replied else worker.failed()
+                    if worker.needs_jury:
+                        for_jury.append(worker.hand_over())
+                    elif not outcome:
+                        continue
+                    busy.remove(worker)
+                    if worker is not self.jury:
                         idle.append(worker)
+                    if outcome:
                         yield worker.index, outcome
         finally:
             self._streaming = False
             for worker in busy:  # the caller left early
                 worker.drop()
 
+    def _open_jury(self) -> Worker:
+        if self.jury is None:
+            self.jury = Worker(self.config, JURY)
+            self.jury.wait_until_ready()
+        return self.jury
+
+    def _has_memory_for(self, job: Job, busy: list[Worker]) -> bool:
+        needed = peak_memory_mb(job)
+        if needed + sum(worker.memory_mb for worker in busy) <= self.memory_mb:
+            return True
+        if not self._warned_of_memory:
+            self._warned_of_memory = True
+            _log.warning(
+                "the sandbox runs fewer programs at a time than it has workers (%d): each may use "
+                "%d MiB, and there are %d MiB for all (sandbox.memory_mb)",
+                len(self.workers),
+                needed,
+                self.memory_mb,
+            )
+        return False
+
     def _wait(self, busy: list[Worker]) -> list[tuple[Worker, bool]]:
         """The workers whose zygote has replied (True); if there are none, those past their deadline
         (False). In this order, because the caller itself may have been away past a deadline, and a
         reply that has arrived counts."""
-        if self._registered_restarts != self.restarts:
+        if self._registered != (self.restarts, self.jury is None):
             self._register()
         timeout = max(0.0, min(worker.deadline for worker in busy) - time.monotonic())
         replied: list[tuple[Worker, bool]] = []
@@ -107,10 +153,10 @@ class SandboxPool:
         """Watch the sockets of all zygotes."""
         self._selector.close()
         self._selector = selectors.DefaultSelector()
-        for worker in self.workers:
-            for zygote in worker.zygotes:
+        for worker in self._all_workers():
+            for zygote in worker.zygotes.values():
                 self._selector.register(zygote.socket, selectors.EVENT_READ, (worker, zygote))
-        self._registered_restarts = self.restarts
+        self._registered = self.restarts, self.jury is None
 
     def _test_walls(self) -> None:
         from redqueen.sandbox.selftest import find_failures
@@ -126,12 +172,12 @@ class SandboxPool:
             )
 
     def close(self) -> None:
-        for worker in self.workers:
+        for worker in self._all_workers():
             worker.hang_up()
-        for worker in self.workers:
+        for worker in self._all_workers():
             worker.close()
         self._selector.close()
-        self.workers = []
+        self.workers, self.jury = [], None
 
     def __enter__(self) -> Self:
         return self

@@ -1,22 +1,15 @@
-"""What a zygote does before it locks itself down: import the standard library, warm up, and freeze
-clock and random state.
+"""What a zygote does before it serves: import the standard library, warm up, and leave no trace of
+itself."""
 
-The three replicas of a zygote differ in everything that a deterministic program must not depend on:
-hash seed (set at exec), addresses, process numbers, random state and clock. So nondeterminism shows
-as a difference between them, while each replica repeats itself.
-"""
-
+import bisect
 import builtins
 import contextlib
 import ctypes
-import gc
 import importlib
 import os
-import random
 import sys
 import time
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -25,7 +18,7 @@ MODULES = """
     collections.abc contextlib contextvars copy csv ctypes dataclasses datetime decimal difflib enum
     errno fnmatch fractions functools gc graphlib hashlib heapq importlib.util inspect io itertools
     json keyword math numbers operator os pprint queue random re reprlib secrets signal statistics
-    string struct sys textwrap threading time timeit traceback types typing unicodedata uuid
+    sqlite3 string struct sys textwrap threading time timeit traceback types typing unicodedata uuid
     warnings weakref
     encodings.ascii encodings.latin_1 encodings.utf_8 encodings.utf_8_sig encodings.utf_16
     encodings.utf_16_le encodings.utf_16_be encodings.utf_32 encodings.utf_7 encodings.punycode
@@ -38,10 +31,6 @@ MODULES = """
 """No file can be opened later, so everything a program may import is imported here. Each module
 costs every child, because a fork copies its page tables: modules that could only fail behind the
 walls (sockets, processes, files) are left out, and those that such programs have no use for."""
-
-CLOCKS = (1_000_000_003.125, 1_800_012_347.375, 4_200_345_678.625)
-"""The frozen time of each replica in Unix seconds: 2001, 2027 and 2103, so that most time bombs go
-off in one of them. Their last digits differ, too."""
 
 _SAMPLES = (
     """\
@@ -89,25 +78,21 @@ def import_modules() -> None:
     hashlib.sha256(hashlib.md5(b"").digest()).hexdigest()
 
 
-def warm_up() -> None:
+def warm_up(take_request: Callable[[bytes], None]) -> None:
     """Run what children will run: the first compile in a fork costs 2-3 ms cold, a tenth of that
     warm."""
     from redqueen.config.modules import ALLOWED_MODULES
     from redqueen.sandbox import child, wire
+    from redqueen.sandbox.protocol import Job, Limits
 
     child.snapshot_builtins()
+    inputs = "3", "[1, 'a'], {'b': (2.5, None)}"
     for program in _SAMPLES * 4:
-        for allowed in (None, sorted(ALLOWED_MODULES)):
-            order = wire.Order("f", False, bool(allowed), allowed, [], 0)
-            lines: list[bytes] = []
-            try:
-                code = child.compile_program(order, program, lines.append)
-            except SyntaxError:
-                continue
-            if code is not None:
-                child.run_calls(
-                    order, code, ["3", "[1, 'a'], {'b': (2.5, None)}"], 65536, lines.append
-                )
+        for modules in (None, ALLOWED_MODULES):
+            job = Job(program, inputs, stable=True, allowed_modules=modules)
+            _, frame = wire.write_request(job, inputs, Limits(), modules is not None, True)
+            with contextlib.suppress(SyntaxError):
+                take_request(frame)
     sys.modules.pop("program", None)
 
 
@@ -135,36 +120,27 @@ def keep_code_mapped() -> None:
             libc.mprotect(start, end - start, read_execute)
 
 
-def freeze_environment(replica: int) -> None:
-    """Freeze clock and random state at this replica's values, and hide how this process was
-    started."""
-    _freeze_clock(CLOCKS[replica])
-    random.seed(CLOCKS[replica])
-    _shift_process_numbers((0, 2, 1)[replica])
-    _answer_fstat()
-    os.environ.clear()
-    sys.argv, sys.orig_argv = [""], [""]
-    sys.path.clear()
-    sys.path_importer_cache.clear()
-    sys.dont_write_bytecode = True
-    warnings.simplefilter("ignore")
-
-
-def _freeze_clock(now: float) -> None:
-    time.time = lambda: now
-    time.time_ns = lambda: int(now * 10**9)
+def freeze_clock(now: float) -> None:
+    """Where the clock cannot be frozen below Python: freeze what reads it, under every name that a
+    module has bound it to."""
+    clocks: dict[str, Any] = {"time": lambda: now, "time_ns": lambda: int(now * 10**9)}
     for name in ("monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime"):
-        setattr(time, name, lambda *_: now / 1000)
-        setattr(time, f"{name}_ns", lambda *_: int(now * 10**6))
+        clocks[name] = lambda *_: now / 1000
+        clocks[f"{name}_ns"] = lambda *_: int(now * 10**6)
     for name in ("localtime", "gmtime", "ctime"):
-        setattr(time, name, _with_default(getattr(time, name), now))
+        clocks[name] = _with_default(getattr(time, name), now)
     today, strftime, asctime = time.gmtime(now), time.strftime, time.asctime
-    time.strftime = lambda form, when=today: strftime(form, when)
-    time.asctime = lambda when=today: asctime(when)
+    clocks["strftime"] = lambda form, when=today: strftime(form, when)
+    clocks["asctime"] = lambda when=today: asctime(when)
+    frozen = {id(getattr(time, name)): clock for name, clock in clocks.items()}
+    for module in list(sys.modules.values()):
+        for name, value in list(getattr(module, "__dict__", {}).items()):
+            if id(value) in frozen:
+                setattr(module, name, frozen[id(value)])
     _freeze_datetime(now)
 
 
-def _answer_fstat() -> None:
+def answer_fstat() -> None:
     """The C library implements fstat by a call that could also name a path, so the filter denies
     it. Scripts need the size of their standard input, which lseek tells."""
 
@@ -182,61 +158,82 @@ def _with_default(function: Callable[[Any], Any], now: float) -> Callable[..., A
 
 
 def _freeze_datetime(now: float) -> None:
-    """datetime reads the clock in C, so its methods are replaced in the type's own dictionary."""
+    """datetime reads the clock in C."""
     import datetime
 
-    replacements: dict[type, dict[str, Any]] = {
-        datetime.datetime: {
+    from redqueen.sandbox.replicas import patch
+
+    today = classmethod(lambda cls: cls.fromtimestamp(now))
+    patch(datetime.date, {"today": today})
+    patch(
+        datetime.datetime,
+        {
             "now": classmethod(lambda cls, tz=None: cls.fromtimestamp(now, tz)),
             "utcnow": classmethod(lambda cls: cls.utcfromtimestamp(now)),
-            "today": classmethod(lambda cls: cls.fromtimestamp(now)),
+            "today": today,
         },
-        datetime.date: {"today": classmethod(lambda cls: cls.fromtimestamp(now))},
-    }
-    for kind, methods in replacements.items():
-        gc.get_referents(kind.__dict__)[0].update(methods)
-        ctypes.pythonapi.PyType_Modified(ctypes.py_object(kind))
+    )
 
 
 _ballast: list[object] = []
+_address = id  # as it is: one replica has another
+_SMALL = 512  # bytes: up to here CPython's own allocator, above it the C library's
 
 
-def shift_addresses(replica: int) -> None:
-    """Make the low digits of addresses differ between replicas: the kernel randomises whole pages
-    only, and the order of a small set of objects depends on the last digits. The gaps that start-up
-    left are filled, so that a child's objects are contiguous (a fifth fewer page faults), and they
-    start at a different offset in each replica. (Objects too large for that, such as classes, are
-    in the C library's heap, most of which the zygote has shifted before its first import.)"""
-    for size in (16, *range(48, 513, 16)):
-        _fill_gaps(size)
-        _ballast.extend(_block(size) for _ in range(1 + (5 * replica + size // 16) % 11))
+class Memory:
+    """Where a child's small objects will lie. They have arenas of their own, which nothing has used
+    before: so objects made one after the other lie one after the other (a fifth fewer page faults),
+    and in the same order in all replicas. Only the last digits of their addresses differ, on which
+    the order of a small set depends: the kernel randomises whole pages. (Large objects, such as
+    classes, are in the C library's heap, most of which the zygote has shifted before its first
+    import.)"""
+
+    def __init__(self) -> None:
+        """Needs /proc, and uses up what the arenas in use have left."""
+        with open("/proc/self/maps") as file:
+            spans = [line.split()[0].split("-") for line in file]
+        self.old = sorted((int(end, 16), int(start, 16)) for start, end in spans)
+        self.old.append((1 << 64, 1 << 64))
+        self._use_up(_SMALL)
+
+    def start_afresh(self, layout: int) -> None:
+        """Memory freed after this would be used first."""
+        for size in range(3 * _SMALL, _SMALL, -16):
+            self._fill_gaps(size)
+        for size in (16, *range(48, _SMALL + 1, 16)):
+            self._use_up(size)
+            _ballast.extend(_block(size) for _ in range((5 * layout + size // 16) % 11))
+
+    def _use_up(self, size: int) -> None:
+        while True:
+            _ballast.append(_block(size))
+            address = _address(_ballast[-1])
+            _, start = self.old[bisect.bisect(self.old, (address, 1 << 64))]
+            if address < start:
+                return
+
+    def _fill_gaps(self, size: int) -> None:
+        """Of the C library's heap: until two objects, each with a header, are adjacent."""
+        before = 0
+        for _ in range(5_000):
+            _ballast.append(_block(size))
+            address = _address(_ballast[-1])
+            if address == before + size + 16:
+                return
+            before = address
+
+
+_SIZES = [size for size in range(48 - 33, _SMALL - 32, 16) for _ in range(12)]
+
+
+def fill_holes() -> None:
+    """In a child: take the places of objects that the zygote made and freed while it served. Their
+    order depends on what it served."""
+    _ballast.append([bytes(size) for size in _SIZES] + [object() for _ in range(12)])
 
 
 def _block(size: int) -> object:
     return object() if size == 16 else bytes(size - 33)
-
-
-def _fill_gaps(size: int) -> None:
-    """Allocate small objects of one size until they are adjacent: then they come from a fresh
-    pool."""
-    run, before = 0, _block(size)
-    for _ in range(50_000):
-        block = _block(size)
-        run = run + 1 if id(block) - id(before) == size else 0
-        _ballast.append(before)
-        before = block
-        if run > 6:
-            return
-
-
-def _shift_process_numbers(count: int) -> None:
-    """In a pid namespace, numbers count up from one. The second replica stays ahead of the third:
-    it never runs fewer children."""
-    for _ in range(count):
-        pid = os.fork()
-        if pid == 0:
-            os._exit(0)
-        os.waitpid(pid, 0)
 
 
 def forget_harness() -> None:

@@ -13,7 +13,7 @@ Kind = Literal[
     "value", "error", "timeout", "memory", "unstable", "unsupported", "rejected", "crashed"
 ]
 """value: canonical text · error: an exception · timeout, memory: a limit was reached · unstable:
-three processes disagreed · unsupported: the result is not a literal · rejected: failed a static
+two processes disagreed · unsupported: the result is not a literal · rejected: failed a static
 check before it ran · crashed: killed by a signal."""
 
 MAX_SOURCE = 64 * 1024
@@ -27,7 +27,8 @@ class Limits:
     cpu_s: float = 1.0
     memory_mb: int = 256
     output_kb: int = 64
-    """The canonical text of one value, or the standard output of one script, in KiB."""
+    """The canonical text of one value, or the standard output of one script, in KiB. Above 64,
+    values are not checked: a text is what the child wrote, and hostile."""
 
     def __post_init__(self) -> None:
         if not 0 < self.cpu_s <= 3600 or self.memory_mb < 16 or self.output_kb <= 0:
@@ -59,8 +60,9 @@ class Job:
     """expression: inputs are evaluated inside the child; for benchmark data only."""
     limits: Limits = Limits()
     stable: bool = False
-    """Run in three processes that differ in hash seed, addresses, random state, clock, memory limit
-    and order of inputs, and compare the results."""
+    """Run in three processes that differ in all that a result must not depend on (see
+    `replicas.py`), in twelve where the program touches hashes, addresses or machine code, and
+    compare the results."""
     allowed_modules: frozenset[str] | None = None
     """If set, the program is inspected before it runs, and rejected if it fails the static checks
     with these modules."""
@@ -94,7 +96,8 @@ class Outcome:
     """The outcome of a job. Every job has one."""
 
     kind: Kind
-    """`value` if every input gave a value, else the kind of the first result that is not one."""
+    """`value` if every input gave a value, `unstable` if one was, else the kind of the first result
+    that is not a value."""
     results: tuple[Result, ...]
     """One per input. If the run was killed (timeout, crashed), all inputs share that result."""
     detail: str = ""

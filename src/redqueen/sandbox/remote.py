@@ -37,7 +37,9 @@ class RemoteSandbox:
         """Each wall, and `up` or the reason why it is down."""
         try:
             for share in shares:
-                self.drivers.append(Driver(config.model_copy(update={"workers": share})))
+                memory_mb = config.total_memory_mb() * share // workers
+                update = {"workers": share, "memory_mb": memory_mb}
+                self.drivers.append(Driver(config.model_copy(update=update)))
             for driver in self.drivers:
                 self.walls = driver.receive()
         except BaseException:

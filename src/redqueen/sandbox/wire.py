@@ -49,14 +49,19 @@ _serials = itertools.count(GREETING + 1)
 
 
 def write_request(
-    job: Job, inputs: tuple[str, ...], limits: Limits, count_steps: bool
+    job: Job,
+    inputs: tuple[str, ...],
+    limits: Limits,
+    count_steps: bool,
+    report_touches: bool = False,
 ) -> tuple[int, bytes]:
     """The serial and the frame of a request for one run; raises UnicodeEncodeError if a text
     contains a lone surrogate."""
     texts = [text.encode() for text in (job.program, job.tests, *inputs)]
     modules = "-" if job.allowed_modules is None else " ".join(sorted(job.allowed_modules))
     sizes = " ".join([str(len(text)) for text in texts])
-    order = f"{job.entry}\n{job.input_as}\n{count_steps:d}\n{modules}\n{sizes}".encode()
+    lines = (job.entry, job.input_as, f"{count_steps:d}", f"{report_touches:d}", modules, sizes)
+    order = "\n".join(lines).encode()
     body = len(order).to_bytes(4, "little") + order + b"".join(texts)
     output = limits.output_kb * 1024
     head = Head(
@@ -78,6 +83,7 @@ class Order(NamedTuple):
     entry: str
     expression: bool
     count_steps: bool
+    report_touches: bool
     allowed_modules: list[str] | None
     sizes: list[int]
     """Bytes of the program, the tests and each input."""
@@ -87,12 +93,14 @@ class Order(NamedTuple):
 
 def read_order(body: memoryview) -> Order:
     start = 4 + int.from_bytes(body[:4], "little")
-    entry, input_as, count_steps, modules, sizes = str(body[4:start], "utf-8").split("\n")
+    lines = str(body[4:start], "utf-8").split("\n")
+    entry, input_as, count_steps, report_touches, modules, sizes = lines
     allowed = None if modules == "-" else modules.split(" ")
     return Order(
         entry,
         input_as == "expression",
         count_steps == "1",
+        report_touches == "1",
         allowed,
         [int(size) for size in sizes.split(" ")],
         start,
@@ -107,6 +115,7 @@ class Lines:
     inspection: Inspection | None = None
     rejection: str | None = None
     steps: int | None = None
+    touches: str = ""
     finished: bool = False
     """The child reached its end; otherwise the results cannot be trusted."""
 
@@ -118,13 +127,14 @@ def read_lines(
     body: bytes, count: int, max_value: int, inspected: bool, checked: bool = True
 ) -> Lines:
     """A line is one letter and its text. Lines beyond those that `count` results need are ignored.
-    The inspection counts only if it was requested and comes first: the first line is written before
-    the program runs. Unchecked values are taken as they are, only to be compared with checked
-    ones."""
+    The inspection counts only if it was requested and comes first, what the program touches only if
+    it comes next: both are written before the program runs. Unchecked values are taken as they are,
+    only to be compared with checked ones."""
     results: list[Result] = []
     inspection: Inspection | None = None
     rejection: str | None = None
     steps: int | None = None
+    touches = ""
     finished = False
     for index, line in enumerate(body.split(b"\n", count + 4)[:-1]):
         letter, text = line[:1], line[1:].decode("utf-8", "replace")
@@ -136,12 +146,14 @@ def read_lines(
             inspection = _read_inspection(text)
         elif letter == b"R" and inspected and index == 0:
             rejection = shorten(text)
+        elif letter == b"T" and index == inspected:
+            touches = text
         elif letter == b"S":
             is_count = text.isascii() and text.isdigit() and len(text) < 10
             steps = min(int(text), MAX_STEPS) if is_count else None
         elif letter == b".":
             finished = True
-    return Lines(tuple(results), inspection, rejection, steps, finished)
+    return Lines(tuple(results), inspection, rejection, steps, touches, finished)
 
 
 def _read_result(kind: Any, text: str, max_value: int) -> Result:

@@ -1,5 +1,5 @@
-"""A worker: runs one job at a time, on three zygotes that differ in everything that a deterministic
-program must not depend on."""
+"""A worker: runs one job at a time, on zygotes that differ in all that a deterministic program must
+not depend on."""
 
 import json
 import os
@@ -9,17 +9,18 @@ import subprocess
 import sys
 import time
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import SandboxError
 from redqueen.sandbox import wire
-from redqueen.sandbox.job_protocol import REPLICAS, Reply, Request, run_job
+from redqueen.sandbox.job_protocol import Reply, Request, run_job
 from redqueen.sandbox.protocol import Job, Outcome
+from redqueen.sandbox.replicas import HASH_SEEDS, REPLICAS
 
-_HASH_SEEDS = (1, 20_011, 400_009)
 _GRACE_S = 5.0  # past a request's wall limit; after that the zygote itself is considered dead
 _START_S = 60.0
 _PACKAGE_ROOT = Path(__file__).parents[2]
@@ -38,7 +39,11 @@ class Zygote:
         with far_end:
             self.process = subprocess.Popen(
                 [*command, *arguments, *(["unsafe"] if config.unsafe else [])],
-                env={"PYTHONHASHSEED": str(_HASH_SEEDS[replica])},
+                env={
+                    "PYTHONHASHSEED": str(HASH_SEEDS[replica]),
+                    # or the C library lets the kernel write the number of the processor into it
+                    "GLIBC_TUNABLES": "glibc.pthread.rseq=0",
+                },
                 cwd="/",
                 pass_fds=[far_end.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -123,15 +128,31 @@ def _hang_up_in_forks() -> None:
     os.register_at_fork(after_in_child=hang_up)
 
 
+def peak_memory_mb(job: Job) -> int:
+    """What the children of a job may use at a time."""
+    processes = 2 if job.mode == "tests" else 1
+    return processes * job.limits.memory_mb * (3 if job.stable else 2) // 2
+
+
+class Unfinished(NamedTuple):
+    """A job on its way to another worker."""
+
+    number: int
+    memory_mb: int
+    job: Generator[Request, Reply, Outcome]
+    request: Request
+
+
 class Worker:
     """Drives one job at a time. A run that was killed from outside is retried once: that is a
     failure of infrastructure, never of the program."""
 
-    def __init__(self, config: SandboxConfig) -> None:
+    def __init__(self, config: SandboxConfig, replicas: Iterable[int] = range(REPLICAS)) -> None:
         self.config = config
-        self.zygotes = [Zygote(replica, config) for replica in range(REPLICAS)]
+        self.zygotes = {replica: Zygote(replica, config) for replica in replicas}
         self.restarts = 0
         self.index = -1
+        self.memory_mb = 0
         self.job: Generator[Request, Reply, Outcome] | None = None
         self.request: Request | None = None
         self.deadline = 0.0
@@ -143,10 +164,31 @@ class Worker:
         assert self.request is not None
         return self.zygotes[self.request.replica]
 
+    @property
+    def needs_jury(self) -> bool:
+        """The current request is for a replica that another worker has."""
+        return self.request is not None and self.request.replica not in self.zygotes
+
     def start(self, index: int, job: Job) -> Outcome | None:
         """Start a job; its outcome, if no run is needed."""
-        self.index, self.job = index, run_job(job)
+        self.index, self.job, self.memory_mb = index, run_job(job), peak_memory_mb(job)
         return self._advance(None)
+
+    def wait_until_ready(self) -> None:
+        for zygote in self.zygotes.values():
+            zygote.wait_until_ready()
+
+    def hand_over(self) -> Unfinished:
+        """Leave the current job to a worker that has the replica it needs."""
+        assert self.job is not None and self.request is not None
+        unfinished = Unfinished(self.index, self.memory_mb, self.job, self.request)
+        self.job, self.request = None, None
+        return unfinished
+
+    def take_over(self, unfinished: Unfinished) -> Outcome | None:
+        self.index, self.memory_mb, self.job, self.request = unfinished
+        self.retried = False
+        return self._send()
 
     def ready(self) -> Outcome | None:
         """Read from the current zygote; the outcome, if that completes the job."""
@@ -180,7 +222,7 @@ class Worker:
     def drop(self) -> None:
         """Abandon the current job. Its zygote is replaced when it is next needed, so that the next
         job does not wait for this one."""
-        if self.request is not None:
+        if self.request is not None and not self.needs_jury:
             self.zygote.hang_up()
         self.job, self.request = None, None
 
@@ -193,7 +235,7 @@ class Worker:
             outcome: Outcome = stop.value
             return outcome
         self.retried = False
-        return self._send()
+        return None if self.needs_jury else self._send()
 
     def _send(self) -> Outcome | None:
         assert self.request is not None
@@ -207,9 +249,9 @@ class Worker:
         return None
 
     def hang_up(self) -> None:
-        for zygote in self.zygotes:
+        for zygote in self.zygotes.values():
             zygote.hang_up()
 
     def close(self) -> None:
-        for zygote in self.zygotes:
+        for zygote in self.zygotes.values():
             zygote.close()
