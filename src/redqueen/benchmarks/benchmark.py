@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.benchmarks.data import Source, read_rows
-from redqueen.benchmarks.suite import Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.suite import CHAT, Graders, Item, PromptStyle, Verdict
 from redqueen.tasks.prompts import Prompt
 
 
@@ -20,6 +20,7 @@ class WrongReply:
     check: tuple[str, str] | None = None
     """A program and its tests: wrong if these fail in a plain interpreter. None: wrong by
     construction."""
+    style: PromptStyle = CHAT
 
 
 class Benchmark:
@@ -57,4 +58,9 @@ class Benchmark:
 
     def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
         """Replies to the item at that place that cannot be correct."""
+        raise NotImplementedError
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        """The cheapest cheats for the item at that place. None is correct by luck: what could be is
+        left out, or checked."""
         raise NotImplementedError

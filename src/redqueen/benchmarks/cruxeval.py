@@ -6,12 +6,13 @@ it, is no answer.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
+from redqueen.benchmarks.comparison import EQUAL, ResultPairs, agree
 from redqueen.benchmarks.data import Source
-from redqueen.benchmarks.evalplus import failure
+from redqueen.benchmarks.evalplus import to_verdict
 from redqueen.benchmarks.extraction import (
     code_blocks,
     extract_tag,
@@ -19,14 +20,17 @@ from redqueen.benchmarks.extraction import (
     strip_reasoning,
     truncate_at,
 )
+from redqueen.benchmarks.forgeries import forged_inputs, forged_outputs
 from redqueen.benchmarks.programs import read_program
-from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
-from redqueen.benchmarks.value_codec import ENTRY, decode, with_entry
-from redqueen.sandbox import Job, Limits, Outcome, Sandbox
+from redqueen.benchmarks.suite import SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.value_codec import ENTRY, with_entry
+from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.literals import NotLiteral, canonical, ordered, parse_literal
 from redqueen.tasks.prompts import Prompt
 
 LIMITS = Limits(cpu_s=5, memory_mb=512)
+MAX_CHARS = 16_000
+"""Longer answers are not read."""
 
 _INSTRUCTIONS = {
     "o": (
@@ -133,11 +137,33 @@ class CruxEval(Benchmark):
         self, items: Sequence[Item], replies: Sequence[str], style: PromptStyle, graders: Graders
     ) -> list[Verdict]:
         answers = [self.extract_answer(reply, style) for reply in replies]
-        if self.asks == "o":
-            values = _read_answers(items, answers, "read_output", graders.sandbox)
-            return [_grade_output(item, text) for item, text in zip(items, values, strict=True)]
-        arguments = _read_answers(items, answers, "read_arguments", graders.sandbox)
-        return _grade_inputs(items, arguments, graders.sandbox)
+        verdicts = [Verdict(False, "no answer")] * len(items)
+        numbers = [
+            n for n, answer in enumerate(answers) if answer is not None and len(answer) < MAX_CHARS
+        ]
+        jobs = [self._job(items[number], answers[number] or "") for number in numbers]
+        returned: dict[int, ResultPairs] = {}
+        for number, outcome in zip(numbers, graders.sandbox.run(jobs), strict=True):
+            verdicts[number] = to_verdict(outcome)
+            if outcome.kind == "value":
+                text = outcome.values[0]
+                actual = str(parse_literal(text)) if self.asks == "o" else text
+                pair = (actual, items[number].fields["output"])
+                returned[number] = ResultPairs(EQUAL, [pair])
+        agreed = agree(list(returned.values()), graders.sandbox)
+        for number, is_correct in zip(returned, agreed, strict=True):
+            if not is_correct:
+                verdicts[number] = replace(verdicts[number], correct=False, reason="wrong")
+        return verdicts
+
+    def _job(self, item: Item, answer: str) -> Job:
+        """Reads the answer as a value; of an input, the value is what `f` returns for it."""
+        program = read_program("read_cruxeval_answer")
+        entry = "read_output"
+        if self.asks == "i":
+            program, entry = with_entry(program, "call"), ENTRY
+        texts = f"{ordered(answer, 1 << 20)}, {ordered(item.fields['code'])}"
+        return Job(program, (texts,), entry=entry, limits=LIMITS)
 
     def vote_key(self, item: Item, reply: str, style: PromptStyle) -> str | None:
         """The output as a canonical literal, else as it was written. There are many correct inputs:
@@ -182,6 +208,14 @@ class CruxEval(Benchmark):
             replies.append(WrongReply(name, f"<answer>{text}</answer>", (row["code"], test)))
         return replies
 
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        """In both styles, where they are not read as the same answer."""
+        forge = forged_inputs if self.asks == "i" else forged_outputs
+        distinct: dict[str | None, WrongReply] = {}
+        for wrong in forge(items[place].fields):
+            distinct.setdefault(self.extract_answer(wrong.reply, wrong.style), wrong)
+        return list(distinct.values())
+
 
 def _change(output: str) -> str:
     """Another value than this literal's."""
@@ -196,65 +230,3 @@ def _change(output: str) -> str:
     if isinstance(value, dict):
         return ordered({**value, "another key": 0})
     return "'none of these'"
-
-
-def _read_answers(
-    items: Sequence[Item], answers: Sequence[str | None], entry: str, sandbox: Sandbox
-) -> list[str | None]:
-    """Each answer as the text of a literal; None where it is no value."""
-    inputs = [
-        f"{ordered(answer)}, {ordered(item.fields['code'])}"
-        if answer is not None and _is_readable(answer)
-        else "no answer"
-        for item, answer in zip(items, answers, strict=True)
-    ]
-    program = read_program("read_cruxeval_answer")
-    jobs = [Job(program, (text,), entry=entry, limits=LIMITS) for text in inputs]
-    return [_returned_text(outcome) for outcome in sandbox.run(jobs)]
-
-
-def _is_readable(answer: str) -> bool:
-    try:
-        ordered(answer)
-    except NotLiteral:
-        return False
-    return len(answer) < 50_000
-
-
-def _returned_text(outcome: Outcome) -> str | None:
-    return str(parse_literal(outcome.values[0])) if outcome.kind == "value" else None
-
-
-def _grade_output(item: Item, text: str | None) -> Verdict:
-    if text is None:
-        return Verdict(False, "no answer")
-    try:
-        value = parse_literal(text)
-    except NotLiteral:
-        return Verdict(False, "not a literal")
-    return CORRECT if value == parse_literal(item.fields["output"]) else Verdict(False, "wrong")
-
-
-def _grade_inputs(
-    items: Sequence[Item], arguments: Sequence[str | None], sandbox: Sandbox
-) -> list[Verdict]:
-    jobs = [
-        Job(
-            with_entry(item.fields["code"], "f"),
-            (text or "",),
-            entry=ENTRY,
-            input_as="expression",
-            limits=LIMITS,
-        )
-        for item, text in zip(items, arguments, strict=True)
-    ]
-    verdicts = []
-    for item, text, outcome in zip(items, arguments, sandbox.run(jobs), strict=True):
-        if text is None:
-            verdicts.append(Verdict(False, "no answer"))
-        elif outcome.kind != "value":
-            verdicts.append(Verdict(False, failure(outcome)))
-        else:
-            is_output = decode(outcome.values[0]) == parse_literal(item.fields["output"])
-            verdicts.append(CORRECT if is_output else Verdict(False, "wrong"))
-    return verdicts

@@ -63,8 +63,9 @@ def strip_code_marks(text: str) -> str:
     """Without a fence or backticks around it."""
     blocks = code_blocks(text)
     text = (blocks[-1] if blocks else text).strip()
-    while len(text) > 1 and text[0] == text[-1] == "`":
-        text = text[1:-1].strip()
+    for _ in range(3):
+        if len(text) > 1 and text[0] == text[-1] == "`":
+            text = text[1:-1].strip()
     return text
 
 

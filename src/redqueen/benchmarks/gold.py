@@ -1,5 +1,5 @@
 """Tests of the graders: they must accept the benchmarks' own answers, and reject all that are
-known to be wrong."""
+known to be wrong, or forged."""
 
 import json
 import subprocess
@@ -10,9 +10,10 @@ from typing import Any
 
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
 from redqueen.benchmarks.programs import read_program
-from redqueen.benchmarks.suite import CHAT, Graders, Item
+from redqueen.benchmarks.suite import BASE, CHAT, Graders, Item
 
 BATCH = 200  # slow items of a batch run side by side
+SMALL_BATCH = 50  # where an item has many replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class GoldResult:
     """Of reference answers that were rejected, by id."""
     skipped: str = ""
     """Why nothing was graded."""
+    slowest_s: float = 0.0
+    """Of the slowest wrong reply."""
 
     @property
     def score(self) -> float | None:
@@ -73,27 +76,49 @@ def grade_wrong(
     on_progress: Callable[[int], None],
 ) -> GoldResult:
     """Replies that are provably wrong; the score is the share that the grader accepted."""
-    accepted, count = list[str](), 0
-    for start in range(0, len(items), BATCH):
-        places = range(start, min(start + BATCH, len(items)))
+    return _grade_rejects(benchmark, benchmark.wrong_replies, items, graders, on_progress)
+
+
+def grade_forged(
+    benchmark: Benchmark,
+    items: Sequence[Item],
+    graders: Graders,
+    on_progress: Callable[[int], None],
+) -> GoldResult:
+    """Every cheat for every item; the score is the share that succeeded."""
+    return _grade_rejects(benchmark, benchmark.forged_replies, items, graders, on_progress)
+
+
+def _grade_rejects(
+    benchmark: Benchmark,
+    replies_to: Callable[[Sequence[Item], int], list[WrongReply]],
+    items: Sequence[Item],
+    graders: Graders,
+    on_progress: Callable[[int], None],
+) -> GoldResult:
+    accepted, count, slowest_s = list[str](), 0, 0.0
+    for start in range(0, len(items), SMALL_BATCH):
+        places = range(start, min(start + SMALL_BATCH, len(items)))
         pairs = keep_proven(
-            [
-                (items[place], reply)
-                for place in places
-                for reply in benchmark.wrong_replies(items, place)
+            [(items[place], reply) for place in places for reply in replies_to(items, place)]
+        )
+        for style in (CHAT, BASE):
+            in_style = [(item, wrong) for item, wrong in pairs if wrong.style == style]
+            verdicts = benchmark.grade(
+                [item for item, _ in in_style],
+                [wrong.reply for _, wrong in in_style],
+                style,
+                graders,
+            )
+            accepted += [
+                f"{item.id}: {wrong.name}"
+                for (item, wrong), verdict in zip(in_style, verdicts, strict=True)
+                if verdict.correct
             ]
-        )
-        verdicts = benchmark.grade(
-            [item for item, _ in pairs], [wrong.reply for _, wrong in pairs], CHAT, graders
-        )
-        accepted += [
-            f"{item.id}: {wrong.name}"
-            for (item, wrong), verdict in zip(pairs, verdicts, strict=True)
-            if verdict.correct
-        ]
+            slowest_s = max([slowest_s, *(verdict.seconds for verdict in verdicts)])
         count += len(pairs)
         on_progress(len(places))
-    return GoldResult(count, len(accepted), tuple(accepted), {})
+    return GoldResult(count, len(accepted), tuple(accepted), {}, slowest_s=slowest_s)
 
 
 def keep_proven(pairs: Sequence[tuple[Item, WrongReply]]) -> list[tuple[Item, WrongReply]]:

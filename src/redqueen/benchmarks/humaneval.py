@@ -4,10 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
+from redqueen.benchmarks.comparison import Rule
 from redqueen.benchmarks.data import Source
-from redqueen.benchmarks.evalplus import Task, failure, grade_tasks, root_of_polynomial, within
+from redqueen.benchmarks.evalplus import Task, grade_tasks, to_verdict
 from redqueen.benchmarks.extraction import extract_program, join_program, truncate_at
-from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.forgeries import forged_programs
+from redqueen.benchmarks.suite import SYSTEM, Graders, Item, PromptStyle, Verdict
 from redqueen.benchmarks.value_codec import ENTRY, with_candidate, with_entry
 from redqueen.benchmarks.wrong_replies import wrong_programs
 from redqueen.sandbox import Job, Limits
@@ -71,25 +73,25 @@ class HumanEval(Benchmark):
         if self.plus:
             return grade_tasks([_task(item) for item in items], programs, graders.sandbox)
         jobs = [_job(item, program) for item, program in zip(items, programs, strict=True)]
-        return [
-            CORRECT if outcome.kind == "value" else Verdict(False, failure(outcome))
-            for outcome in graders.sandbox.run(jobs)
-        ]
+        return [to_verdict(outcome) for outcome in graders.sandbox.run(jobs)]
 
     def gold_reply(self, item: Item) -> str | None:
         return f"Here is the function.\n\n```python\n{_solution(item)}\n```"
 
     def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
-        row = items[place].fields
-        return wrong_programs(
-            [(item.fields["entry_point"], _solution(item)) for item in items],
-            place,
-            f"{row['test']}\ncheck({row['entry_point']})\n",
-        )
+        solutions = [(item.fields["entry_point"], _solution(item)) for item in items]
+        return wrong_programs(solutions, place, _tests(items[place]))
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        return forged_programs(items[place].fields["entry_point"], _tests(items[place]))
 
 
 def _solution(item: Item) -> str:
     return str(item.fields["prompt"] + item.fields["canonical_solution"])
+
+
+def _tests(item: Item) -> str:
+    return f"{item.fields['test']}\ncheck({item.fields['entry_point']})\n"
 
 
 def _job(item: Item, program: str) -> Job:
@@ -108,12 +110,12 @@ def _job(item: Item, program: str) -> Job:
 def _task(item: Item) -> Task:
     """`find_zero` (HumanEval/32) accepts any root; all other answers are unique."""
     row = item.fields
-    oracle = root_of_polynomial if row["entry_point"] == "find_zero" else within
+    is_polynomial = row["entry_point"] == "find_zero"
     return Task(
         item.id,
         row["entry_point"],
         _solution(item),
         row["base_input"],
         row["plus_input"],
-        oracle(row["atol"]),
+        Rule("root" if is_polynomial else "near", row["atol"]),
     )

@@ -12,19 +12,20 @@ import json
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
+from redqueen.benchmarks.comparison import ResultPairs, Rule, agree
 from redqueen.benchmarks.data import Source
-from redqueen.benchmarks.evalplus import failure
+from redqueen.benchmarks.evalplus import to_verdict
 from redqueen.benchmarks.extraction import extract_program, join_program, truncate_at
-from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
-from redqueen.benchmarks.value_codec import ENTRY, arguments_text, decode, is_equal, with_entry
+from redqueen.benchmarks.forgeries import TAGGED, constant_program
+from redqueen.benchmarks.suite import SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.value_codec import ENTRY, arguments_text, with_entry
 from redqueen.benchmarks.wrong_replies import ATTACKS, attack_program, fence
 from redqueen.errors import DataError
-from redqueen.sandbox import Job, Limits, Outcome
-from redqueen.sandbox.literals import parse_literal
+from redqueen.sandbox import Job, Limits
 from redqueen.tasks.prompts import Prompt
 
 LIMITS = Limits(cpu_s=6, memory_mb=1024, output_kb=4096)
@@ -92,31 +93,65 @@ class LiveCodeBench(Benchmark):
             _job(item, _program(item, reply, style), cases)
             for item, reply, cases in zip(items, replies, tests, strict=True)
         ]
-        return [
-            _verdict(item, cases, outcome)
-            for item, cases, outcome in zip(items, tests, graders.sandbox.run(jobs), strict=True)
-        ]
+        returned: dict[int, ResultPairs] = {}
+        outcomes = graders.sandbox.run(jobs)
+        verdicts = [to_verdict(outcome) for outcome in outcomes]
+        for number, (item, cases, outcome) in enumerate(zip(items, tests, outcomes, strict=True)):
+            if outcome.kind == "value":
+                pairs = [
+                    (text, case.output) for text, case in zip(outcome.values, cases, strict=True)
+                ]
+                rule = Rule("json" if item.fields["starter_code"] else "output")
+                returned[number] = ResultPairs(rule, pairs)
+        for number, agreed in zip(
+            returned, agree(list(returned.values()), graders.sandbox), strict=True
+        ):
+            if not agreed:
+                verdicts[number] = replace(verdicts[number], correct=False, reason="wrong")
+        return verdicts
 
     def gold_reply(self, item: Item) -> str | None:
         return None
 
     def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
         """The file has no solutions: programs that answer nothing, or what no test expects."""
-        starter = items[place].fields["starter_code"]
-        method = _method(items[place]) if starter else "main"
         name = ATTACKS[place % len(ATTACKS)]
-        attack, constant = attack_program(name, method), "print('no such answer')"
-        if starter:
-            lines = attack.replace("(*a", "(self, *a").splitlines()
-            attack = "class Solution:\n" + "".join(f"    {line}\n" for line in lines)
-            constant = (
-                f"class Solution:\n    def {method}(self, *a):\n        return 'no such answer'\n"
-            )
         return [
             WrongReply("empty", ""),
-            WrongReply(name, fence(attack)),
-            WrongReply("a constant", fence(constant)),
+            WrongReply(name, _fit(items[place], attack_program(name, _method(items[place])))),
+            WrongReply("a constant", _constant(items[place], "'no such answer'")),
         ]
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        """A constant, such as the output of a test, can be correct where all tests expect the
+        same."""
+        item = items[place]
+        replies = [
+            WrongReply(name, _fit(item, attack_program(name, _method(item)))) for name in ATTACKS
+        ]
+        replies += [WrongReply(name, _constant(item, text)) for name, text in TAGGED.items()]
+        outputs = sorted({test.output.strip() for test in _tests(item)})
+        if len(outputs) > 1:
+            texts = [repr(json.loads(text) if _is_method(item) else text) for text in outputs]
+            replies += [WrongReply("the output of a test", _constant(item, text)) for text in texts]
+        return replies
+
+
+def _is_method(item: Item) -> bool:
+    return bool(item.fields["starter_code"])
+
+
+def _constant(item: Item, text: str) -> str:
+    return _fit(item, constant_program(_method(item), text))
+
+
+def _fit(item: Item, program: str) -> str:
+    """A program with a function of the method's name as a reply: a class that has it, or a script
+    that prints what it returns."""
+    if not _is_method(item):
+        return fence(f"{program}\nprint({_method(item)}())")
+    lines = program.replace("(*a", "(self, *a").splitlines()
+    return fence("class Solution:\n" + "".join(f"    {line}\n" for line in lines))
 
 
 def _program(item: Item, reply: str, style: PromptStyle) -> str:
@@ -127,7 +162,8 @@ def _program(item: Item, reply: str, style: PromptStyle) -> str:
 
 
 def _method(item: Item) -> str:
-    return str(json.loads(item.fields["metadata"])["func_name"])
+    """The method that is called; of a script, any name."""
+    return str(json.loads(item.fields["metadata"])["func_name"]) if _is_method(item) else "main"
 
 
 def _tests(item: Item) -> list[_Test]:
@@ -169,37 +205,3 @@ def _job(item: Item, program: str, tests: Sequence[_Test]) -> Job:
     return Job(
         with_entry(program, f"Solution().{_method(item)}"), inputs, entry=ENTRY, limits=LIMITS
     )
-
-
-def _verdict(item: Item, tests: Sequence[_Test], outcome: Outcome) -> Verdict:
-    if outcome.kind != "value":
-        return Verdict(False, failure(outcome))
-    compare = _is_same_result if item.fields["starter_code"] else _is_same_output
-    for test, text in zip(tests, outcome.values, strict=True):
-        if not compare(text, test.output):
-            return Verdict(False, "wrong")
-    return CORRECT
-
-
-def _is_same_result(text: str, expected: str) -> bool:
-    value = decode(text)
-    value = list(value) if isinstance(value, tuple) else value  # JSON has no tuples
-    return is_equal(value, json.loads(expected), 0.0)
-
-
-def _is_same_output(text: str, expected: str) -> bool:
-    """Line by line, without white space at the ends; lines of numbers by their values."""
-    ours = str(parse_literal(text, 1 << 24)).strip().split("\n")
-    theirs = expected.strip().split("\n")
-    return len(ours) == len(theirs) and all(map(_is_same_line, ours, theirs))
-
-
-def _is_same_line(line: str, expected: str) -> bool:
-    if line.strip() == expected.strip():
-        return True
-    try:
-        return [Decimal(word) for word in line.split()] == [
-            Decimal(word) for word in expected.split()
-        ]
-    except InvalidOperation:
-        return False

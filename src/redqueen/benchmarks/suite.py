@@ -35,6 +35,8 @@ class Verdict:
     correct: bool
     reason: str = ""
     """Why it is not correct: `no answer`, `wrong`, `timeout`, `error: NameError`, ..."""
+    seconds: float = field(default=0.0, compare=False)
+    """What its program or formula took: in the sandbox CPU time, in a maths worker time."""
 
 
 CORRECT = Verdict(True)

@@ -1,5 +1,5 @@
-"""Grades maths in worker processes that compare formulas; one that takes too long is killed and
-replaced."""
+"""Grades maths in worker processes that compare formulas behind the sandbox's walls. A comparison
+that takes too long ends by its CPU limit; a worker that does not answer is killed and replaced."""
 
 import contextlib
 import json
@@ -10,14 +10,17 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Self
+from typing import Any, Self
 
 from redqueen.benchmarks.maths.text import MAX_CHARS
-from redqueen.benchmarks.suite import CORRECT, Verdict
-from redqueen.errors import RedQueenError
+from redqueen.benchmarks.suite import Verdict
+from redqueen.config.sandbox import SandboxConfig
+from redqueen.errors import RedQueenError, SandboxError
 
-TIMEOUT_S = 12.0
+CPU_S = 5.0
 START_TIMEOUT_S = 120.0
+MAX_KNOWN = 100_000
+"""Comparisons whose verdicts are kept."""
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV")
 
 
@@ -33,9 +36,9 @@ class Comparison:
 class _Worker:
     """One worker process and the comparison it is working on."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[str]) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "redqueen.benchmarks.maths.worker"],
+            [sys.executable, "-m", "redqueen.benchmarks.maths.worker", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -44,7 +47,8 @@ class _Worker:
         )
         self.pending = b""
         self.job: int | None = None
-        self.deadline = time.monotonic() + START_TIMEOUT_S
+        self.started = time.monotonic()
+        self.deadline = self.started + START_TIMEOUT_S
         self.ready = False
 
     def is_busy(self) -> bool:
@@ -55,14 +59,15 @@ class _Worker:
 
     def start(self, job: int, comparison: Comparison, timeout_s: float) -> None:
         assert self.process.stdin is not None
-        self.job, self.deadline = job, time.monotonic() + timeout_s
+        self.job, self.started = job, time.monotonic()
+        self.deadline = self.started + timeout_s
         try:
             self.process.stdin.write(json.dumps(asdict(comparison)).encode() + b"\n")
             self.process.stdin.flush()
         except BrokenPipeError:  # it died; `read` notices
             pass
 
-    def read(self) -> dict[str, bool] | None:
+    def read(self) -> dict[str, Any] | None:
         """The next message; None if it is incomplete. Raises EOFError if the process ended."""
         assert self.process.stdout is not None
         chunk = os.read(self.process.stdout.fileno(), 1 << 16)
@@ -72,7 +77,7 @@ class _Worker:
         if b"\n" not in self.pending:
             return None
         line, _, self.pending = self.pending.partition(b"\n")
-        message: dict[str, bool] = json.loads(line)
+        message: dict[str, Any] = json.loads(line)
         return message
 
     def close(self) -> None:
@@ -85,16 +90,36 @@ class _Worker:
 
 
 class MathsGrader:
-    """A pool of workers, started with the first comparison. Use it as a context manager."""
+    """A pool of workers, started with the first comparison. Use it as a context manager.
 
-    def __init__(self, workers: int | None = None, timeout_s: float = TIMEOUT_S) -> None:
-        self.timeout_s = timeout_s
-        self.size = workers or min(8, _cpu_count())
+    The limit of a comparison is CPU time, because on a loaded machine a wall limit would kill
+    honest ones. `sandbox` says which walls may be left down."""
+
+    def __init__(
+        self,
+        workers: int | None = None,
+        cpu_s: float = CPU_S,
+        sandbox: SandboxConfig | None = None,
+    ) -> None:
+        config = sandbox or SandboxConfig()
+        self.timeout_s = 10 * cpu_s
+        self.size = workers or min(8, config.worker_count())
         self.workers: list[_Worker] = []
+        self.walls: dict[str, str] = {}
+        """Each wall of the workers, once one is ready: `up` or the reason why it is down."""
+        unsafe = ["unsafe"] if config.unsafe else []
+        self._arguments = [str(cpu_s), *config.without, *unsafe]
+        self._known: dict[Comparison, Verdict] = {}
 
     def grade(self, comparisons: Sequence[Comparison]) -> list[Verdict]:
         """One verdict for each, in order. An answer that takes too long, or too much memory, is
-        wrong."""
+        wrong. What was compared before is not compared again."""
+        new = [one for one in dict.fromkeys(comparisons) if one not in self._known]
+        known = self._known | dict(zip(new, self._grade(new), strict=True))
+        self._known = known if len(known) <= MAX_KNOWN else {}
+        return [known[comparison] for comparison in comparisons]
+
+    def _grade(self, comparisons: Sequence[Comparison]) -> list[Verdict]:
         verdicts: list[Verdict | None] = [None] * len(comparisons)
         waiting = list(range(len(comparisons)))[::-1]
         for job in list(waiting):
@@ -102,7 +127,7 @@ class MathsGrader:
                 verdicts[job] = Verdict(False, "too long")
                 waiting.remove(job)
         while len(self.workers) < min(self.size, len(waiting)):
-            self.workers.append(_Worker())
+            self.workers.append(_Worker(self._arguments))
         for worker in self.workers:
             self._feed(worker, waiting, comparisons)
         while any(
@@ -143,11 +168,18 @@ class MathsGrader:
             return
         if message is None:
             return
+        if "refused" in message:
+            raise SandboxError(
+                "formulas cannot be compared safely on this machine: its system call filter is "
+                f"{message['refused']}. Run inside a Linux container or VM with seccomp, or pass "
+                "--sandbox=unsafe."
+            )
         if "ready" in message:
-            worker.ready = True
+            worker.ready, self.walls = True, message["ready"]
         elif worker.job is not None:
-            is_correct = message.get("correct") is True
-            verdicts[worker.job] = CORRECT if is_correct else Verdict(False, "wrong")
+            reason = "" if message["correct"] else message["reason"] or "wrong"
+            seconds = time.monotonic() - worker.started
+            verdicts[worker.job] = Verdict(message["correct"], reason, seconds)
             worker.job = None
 
     def _replace(self, worker: _Worker, reason: str, verdicts: list[Verdict | None]) -> None:
@@ -158,8 +190,8 @@ class MathsGrader:
             )
         worker.close()
         if worker.job is not None:
-            verdicts[worker.job] = Verdict(False, reason)
-        self.workers[self.workers.index(worker)] = _Worker()
+            verdicts[worker.job] = Verdict(False, reason, time.monotonic() - worker.started)
+        self.workers[self.workers.index(worker)] = _Worker(self._arguments)
 
     def close(self) -> None:
         for worker in self.workers:
@@ -171,9 +203,3 @@ class MathsGrader:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-
-def _cpu_count() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

@@ -8,6 +8,7 @@ from typing import Any
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
 from redqueen.benchmarks.data import Source
 from redqueen.benchmarks.extraction import extract_boxed, extract_maths_answer, truncate_at
+from redqueen.benchmarks.forgeries import forged_answers
 from redqueen.benchmarks.maths.grader import Comparison
 from redqueen.benchmarks.maths.text import normalize
 from redqueen.benchmarks.suite import SYSTEM, Graders, Item, PromptStyle, Verdict
@@ -105,6 +106,10 @@ class Maths(Benchmark):
                 for name, text in answers.items()
             ),
         ]
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        other = items[(place + 1) % len(items)]
+        return forged_answers(self.answer_of(items[place].fields), self.answer_of(other.fields))
 
 
 _SLOW_EVERY = 100

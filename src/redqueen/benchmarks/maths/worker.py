@@ -1,18 +1,32 @@
 """A process that compares maths answers: one JSON request a line in, one JSON verdict a line out.
 
-It runs as `python -m redqueen.benchmarks.maths.worker` and is never imported. Answers are hostile:
-one that exhausts memory or time ends this process and nothing else.
+    python -m redqueen.benchmarks.maths.worker CPU_S [WALL to leave down...] [unsafe]
+
+Answers are hostile. Numbers and words are compared here; a formula is read and compared in a fork
+behind the walls of the sandbox, with a limit on CPU time and memory. It may end by these, and harms
+nothing else. Without the system call filter this process refuses to work, unless it is `unsafe`.
 """
 
 import contextlib
+import gc
+import importlib
 import json
 import logging
 import math
+import os
+import pkgutil
 import resource
+import signal
 import sys
+import warnings
+from collections.abc import Callable
 from decimal import Decimal
+from functools import lru_cache
+from typing import Any
 
 from math_verify import LatexExtractionConfig, parse, verify  # type: ignore[import-untyped]
+from sympy import Equality  # type: ignore[import-untyped]
+from sympy.utilities.exceptions import SymPyDeprecationWarning  # type: ignore[import-untyped]
 
 from redqueen.benchmarks.maths.text import (
     is_words,
@@ -21,38 +35,191 @@ from redqueen.benchmarks.maths.text import (
     tidy,
     to_words,
 )
+from redqueen.sandbox import lockdown
 
 MEMORY_BYTES = 3 << 30
-TIMEOUT_S = 5
+PACKAGES = [
+    *("antlr4", "latex2sympy2_extended", "mpmath", "sympy.physics.units"),
+    *(
+        f"sympy.{name}"
+        for name in (
+            "assumptions calculus combinatorics concrete core discrete functions integrals logic "
+            "matrices ntheory polys series sets simplify solvers tensor"
+        ).split()
+    ),
+]
+"""Imported whole: behind the walls no file can be opened, and these import each other when they are
+called."""
+WARM_UP = (
+    "\\frac{1}{2}+\\sqrt{3}",
+    "(1, \\frac{\\pi}{2}]",
+    "n^2+2n+1=0",
+    "\\{1,2\\} \\cup (-\\infty, 5)",
+    "\\begin{pmatrix} 1 \\\\ -2 \\end{pmatrix}",
+    "1 \\pm e^{-2 x}",
+    "x \\le \\log_{2} 7 \\cdot \\sin 3",
+    "[17, 19]",
+    "(-\\infty, \\infty)",
+    "x_{1} = x_{2}",
+    "x_{1} \\in \\mathbb{R}",
+    "x_{1} \\ge -10^{9}",
+    "y = \\frac{a}{b} x^{2} - 3",
+    "\\sqrt[3]{5!}",
+    "\\frac{\\sqrt{2} \\cdot 3^{n}}{n!}",
+    "90^\\circ",
+    "0.5, -1, \\emptyset",
+)
+"""The parser is ten times as fast once it has seen its grammar."""
+
+Walls = dict[str, str]
 
 
 def main() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    cpu_s, options = float(sys.argv[1]), set(sys.argv[2:])
     logging.disable(logging.CRITICAL)
     sys.setrecursionlimit(2000)
-    send({"ready": True})
+    prepare()
+    walls, seccomp = lock_down(without=options)
+    if seccomp is None and "unsafe" not in options:
+        send({"refused": walls["seccomp"]})
+        return
+    gc.collect()
+    gc.freeze()  # or a collection in a fork would copy the pages it shares
+    send({"ready": walls})
     for line in sys.stdin:
-        request = json.loads(line)
-        try:
-            correct = is_same(
-                request["gold"], request["answer"], request["decimals"], request["tolerance"]
-            )
-        except Exception:  # noqa: BLE001 - a formula can make math-verify raise anything
-            correct = False
-        send({"correct": correct})
+        send(answer(json.loads(line), cpu_s, seccomp))
 
 
-def send(message: dict[str, bool]) -> None:
+def send(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 
 
-def is_same(gold: str, answer: str, decimals: bool, tolerance: float) -> bool:
-    """`decimals`: a decimal fraction need only agree in the digits that gold has. `tolerance`: how
-    far a number may be off, where the benchmark says so."""
-    gold, answer = tidy(gold), tidy(answer)
+def prepare() -> None:
+    """Import all that a comparison may need, and run some."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", SymPyDeprecationWarning)
+        for name in PACKAGES:
+            import_package(name)
+    formulas = [parse_formula(text) for text in WARM_UP]
+    for gold in formulas[:6]:
+        for formula in formulas:
+            verify(gold, formula, timeout_seconds=None)
+
+
+def import_package(name: str) -> None:
+    package = importlib.import_module(name)
+    for module in pkgutil.iter_modules(package.__path__, f"{name}."):
+        if module.name.endswith((".tests", ".benchmarks", "_doc")):
+            continue
+        # deprecated, or for another library that is not installed
+        with contextlib.suppress(ImportError, SymPyDeprecationWarning):
+            if module.ispkg:
+                import_package(module.name)
+            else:
+                importlib.import_module(module.name)
+
+
+# walls
+
+
+def lock_down(without: set[str]) -> tuple[Walls, lockdown.SeccompFilter | None]:
+    """Build the walls of the sandbox around this process: for each `up`, or why it is down. The
+    filter, where there can be one, is installed by every fork."""
+    walls: Walls = {}
+
+    def build(name: str, wall: Callable[[], object]) -> None:
+        try:
+            if name in without:
+                raise OSError("switched off")
+            wall()
+            walls[name] = "up"
+        except (OSError, KeyError, AttributeError) as error:
+            walls[name] = f"down: {error}"
+
+    filters: list[lockdown.SeccompFilter] = []
+    build("namespaces", lockdown.new_namespaces)
+    if walls["namespaces"] == "up":
+        build("empty_root", lockdown.empty_root)
+    continue_in_child()
+    build("privileges", lockdown.drop_privileges)
+    build("no_new_privileges", lockdown.no_new_privileges)
+    build("landlock", lockdown.landlock)
+    build("not_dumpable", lockdown.not_dumpable)
+    build("die_with_parent", lockdown.die_with_parent)
+    lockdown.limit(resource.RLIMIT_CORE, 0)
+    lockdown.limit(resource.RLIMIT_FSIZE, 0)
+    lockdown.limit(resource.RLIMIT_NOFILE, 24)
+    lockdown.limit(resource.RLIMIT_AS, MEMORY_BYTES)
+    build("seccomp", lambda: filters.append(try_filter()))
+    return walls, filters[0] if filters else None
+
+
+def continue_in_child() -> None:
+    """The child is process 1 of the new pid namespace, if there is one."""
+    pid = os.fork()
+    if pid:
+        os.waitpid(pid, 0)
+        os._exit(0)
+
+
+def try_filter() -> lockdown.SeccompFilter:
+    seccomp = lockdown.SeccompFilter()
+    if in_fork(1.0, seccomp, lambda: True) is not True:
+        raise OSError("the filter cannot be installed")
+    return seccomp
+
+
+def in_fork(
+    cpu_s: float, seccomp: lockdown.SeccompFilter | None, compare: Callable[[], bool]
+) -> bool | str:
+    """What it returns, or which limit it has met: `timeout`, `memory`."""
+    read_end, write_end = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            lockdown.die_with_parent()
+            signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its default action is to terminate
+            if seccomp is not None:
+                seccomp.install()
+            os.write(write_end, b"yes" if compare() else b"no")
+        except MemoryError:
+            os.write(write_end, b"memory")
+        except Exception:  # noqa: BLE001 - a formula can make math-verify raise anything
+            os.write(write_end, b"no")
+        finally:
+            os._exit(0)
+    os.close(write_end)
+    said = os.read(read_end, 16)
+    os.close(read_end)
+    os.waitpid(pid, 0)
+    if said in (b"yes", b"no"):
+        return said == b"yes"
+    return "memory" if said else "timeout"
+
+
+# comparisons
+
+
+def answer(
+    request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter | None
+) -> dict[str, Any]:
+    gold, given = tidy(request["gold"]), tidy(request["answer"])
+    decimals, tolerance = request["decimals"], request["tolerance"]
+    correct: bool | str | None = is_same_text(gold, given, decimals, tolerance)
+    if correct is None:
+        formula = parse_gold(gold)
+        correct = in_fork(
+            cpu_s, seccomp, lambda: is_same_formula(gold, formula, given, decimals, tolerance)
+        )
+    return {"correct": correct is True, "reason": correct if isinstance(correct, str) else ""}
+
+
+def is_same_text(gold: str, answer: str, decimals: bool, tolerance: float) -> bool | None:
+    """Whether they are the same text, number or words; None: they must be read as formulas.
+    `decimals`: a decimal fraction need only agree in the digits that gold has. `tolerance`: how far
+    a number may be off, where the benchmark says so."""
     if not answer:
         return False
     if remove_spaces(gold) == remove_spaces(answer):
@@ -62,29 +229,42 @@ def is_same(gold: str, answer: str, decimals: bool, tolerance: float) -> bool:
         return is_near(gold, numbers[0], numbers[1], decimals, tolerance)
     if is_words(gold) or is_words(answer):
         return to_words(gold) == to_words(answer)
-    return is_same_formula(gold, answer, numbers[0], decimals, tolerance)
+    return None
+
+
+def parse_formula(text: str) -> list[Any]:
+    # no timeout of its own: that would need signals, which the walls deny
+    config = [LatexExtractionConfig()]
+    parsed: list[Any] = parse(
+        f"${text}$", config, parsing_timeout=None, fallback_mode="no_fallback"
+    )
+    return parsed
+
+
+@lru_cache(maxsize=1000)
+def parse_gold(text: str) -> list[Any]:
+    """Once for all answers to an item. The text is the benchmark's, not a model's. Capitals are
+    read as small letters, and `N = n` would equal every identity: it stands for `n`."""
+    formula = parse_formula(text)
+    return [
+        part.rhs if isinstance(part, Equality) and part.lhs == part.rhs else part
+        for part in formula
+    ]
 
 
 def is_same_formula(
-    gold: str, answer: str, gold_number: Decimal | None, decimals: bool, tolerance: float
+    gold: str, gold_formula: list[Any], answer: str, decimals: bool, tolerance: float
 ) -> bool:
-    parsed = [
-        parse(
-            f"${text}$",
-            [LatexExtractionConfig()],
-            parsing_timeout=TIMEOUT_S,
-            fallback_mode="no_fallback",
-        )
-        for text in (gold, answer)
-    ]
-    if not all(parsed):
+    formula = parse_formula(answer)
+    if not gold_formula or not formula:
         return False
-    if verify(parsed[0], parsed[1], timeout_seconds=TIMEOUT_S):
+    if verify(gold_formula, formula, timeout_seconds=None):
         return True
+    gold_number = parse_number(gold)
     if gold_number is not None and (decimals or tolerance):
         # a formula for a number: 2\pi where gold is 6.28
         with contextlib.suppress(TypeError, ValueError, AttributeError, OverflowError):
-            value = float(parsed[1][0].evalf())
+            value = float(formula[0].evalf())
             return math.isfinite(value) and is_near(
                 gold, gold_number, Decimal(value), decimals, tolerance
             )

@@ -5,19 +5,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from redqueen.benchmarks.benchmark import Benchmark, WrongReply
+from redqueen.benchmarks.comparison import Rule
 from redqueen.benchmarks.data import Source
-from redqueen.benchmarks.evalplus import (
-    Oracle,
-    Task,
-    by_presence,
-    failure,
-    grade_tasks,
-    in_any_order,
-    within,
-)
+from redqueen.benchmarks.evalplus import Task, grade_tasks, to_verdict
 from redqueen.benchmarks.extraction import extract_program, truncate_at
+from redqueen.benchmarks.forgeries import forged_programs
 from redqueen.benchmarks.mbpp.typed_inputs import find_calls, restore_types
-from redqueen.benchmarks.suite import CORRECT, SYSTEM, Graders, Item, PromptStyle, Verdict
+from redqueen.benchmarks.suite import SYSTEM, Graders, Item, PromptStyle, Verdict
 from redqueen.benchmarks.value_codec import ENTRY, with_candidate, with_entry
 from redqueen.benchmarks.wrong_replies import wrong_programs
 from redqueen.sandbox import Job, Limits
@@ -61,18 +55,17 @@ class Mbpp(Benchmark):
             _job(item, _program(reply, _entry(item), style))
             for item, reply in zip(items, replies, strict=True)
         ]
-        return [
-            CORRECT if outcome.kind == "value" else Verdict(False, failure(outcome))
-            for outcome in graders.sandbox.run(jobs)
-        ]
+        return [to_verdict(outcome) for outcome in graders.sandbox.run(jobs)]
 
     def gold_reply(self, item: Item) -> str | None:
         return f"This does it:\n\n```python\n{item.fields['code']}\n```"
 
     def wrong_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
-        row = items[place].fields
-        tests = "\n".join([row["test_setup_code"], *row["test_list"]])
-        return wrong_programs([(_entry(item), item.fields["code"]) for item in items], place, tests)
+        solutions = [(_entry(item), item.fields["code"]) for item in items]
+        return wrong_programs(solutions, place, _tests(items[place]))
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        return forged_programs(_entry(items[place]), _tests(items[place]))
 
 
 class MbppPlus(Benchmark):
@@ -117,7 +110,18 @@ class MbppPlus(Benchmark):
         solutions = [
             (item.fields["entry_point"], item.fields["canonical_solution"]) for item in items
         ]
-        return wrong_programs(solutions, place, "import math\n" + items[place].fields["assertion"])
+        return wrong_programs(solutions, place, _assertions(items[place]))
+
+    def forged_replies(self, items: Sequence[Item], place: int) -> list[WrongReply]:
+        return forged_programs(items[place].fields["entry_point"], _assertions(items[place]))
+
+
+def _tests(item: Item) -> str:
+    return "\n".join([item.fields["test_setup_code"], *item.fields["test_list"]])
+
+
+def _assertions(item: Item) -> str:
+    return f"import math\n{item.fields['assertion']}"
 
 
 def _prompt(task: str, tests: Sequence[str], style: PromptStyle) -> Prompt:
@@ -191,12 +195,12 @@ def _task(item: Item) -> Task:
     row = item.fields
     calls = find_calls(row["assertion"], row["entry_point"])
     base, plus = restore_types(row["base_input"], calls), restore_types(row["plus_input"], calls)
-    return Task(item.id, row["entry_point"], row["canonical_solution"], base, plus, _oracle(row))
+    return Task(item.id, row["entry_point"], row["canonical_solution"], base, plus, _rule(row))
 
 
-def _oracle(row: Mapping[str, Any]) -> Oracle:
+def _rule(row: Mapping[str, Any]) -> Rule:
     """Where the assertion in the prompt compares sets, order does not count."""
     entry = row["entry_point"]
     if f"set({entry}(" in row["prompt"] or entry in ARBITRARY_ORDER:
-        return in_any_order
-    return by_presence if entry in OBJECT_ANSWERS else within(row["atol"])
+        return Rule("any order")
+    return Rule("presence") if entry in OBJECT_ANSWERS else Rule("near", row["atol"])

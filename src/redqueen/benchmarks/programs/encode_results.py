@@ -22,7 +22,7 @@ def _redqueen_wrap(call, large):
         if kind is b.list:
             return [encode(item) for item in value]
         if kind is b.tuple:
-            return b.tuple([encode(item) for item in value])
+            return encode_tuple(value)
         if kind is b.set or b.isinstance(value, (b.set, b.frozenset)):
             return b.set([encode(item) for item in value])
         if b.isinstance(value, b.dict):
@@ -32,7 +32,7 @@ def _redqueen_wrap(call, large):
         if b.isinstance(value, collections.deque):
             return ("\0deque", [encode(item) for item in value])
         if b.isinstance(value, b.tuple):
-            return b.tuple([encode(item) for item in b.tuple.__iter__(value)])
+            return encode_tuple(b.tuple.__iter__(value))
         if kind is fractions.Fraction:
             return ("\0fraction", value.numerator, value.denominator)
         if kind is decimal.Decimal:
@@ -45,6 +45,11 @@ def _redqueen_wrap(call, large):
             if b.isinstance(value, base):
                 return convert(value)
         return ("\0object", b.type.__name__ if kind is b.type else kind.__name__)
+
+    def encode_tuple(items):
+        items = b.tuple([encode(item) for item in items])
+        looks_tagged = items and b.type(items[0]) is b.str and items[0][:1] == "\0"
+        return ("\0tuple", items) if looks_tagged else items
 
     def count_down(value, left):
         """`left` less the parts of the value; below zero it stops counting."""

@@ -1,7 +1,9 @@
 """Reads an answer to CRUXEval as a value. Answers are expressions of constants, containers,
-arithmetic, methods of these and lambdas of their own arguments; `f` itself is no answer."""
+arithmetic, methods of these and lambdas of their own arguments; `f` itself is no answer. They are
+evaluated apart from the program, without builtins but for the types below."""
 
 import ast
+import builtins
 
 KNOWN = {
     kind.__name__: kind
@@ -20,6 +22,10 @@ KNOWN = {
         bytes,
     )
 }
+METHODS = {name for kind in KNOWN.values() for name in dir(kind) if name[0] != "_"} - {
+    "format",  # reaches attributes by their names in a text
+    "format_map",
+}
 NODES = (
     ast.Constant,
     ast.List,
@@ -35,9 +41,6 @@ NODES = (
     ast.keyword,
     ast.Subscript,
     ast.Slice,
-    ast.Lambda,
-    ast.arguments,
-    ast.arg,
     ast.Compare,
     ast.cmpop,
     ast.BoolOp,
@@ -56,13 +59,21 @@ def read_output(text, code):
         and isinstance(tree.ops[0], ast.Eq)
     ):
         tree = tree.comparators[0]
-    names = check(tree, code)
-    expression = ast.fix_missing_locations(ast.Expression(tree))
-    return repr(eval(compile(expression, "<answer>", "eval"), {"__builtins__": names}))
+    names = constants(code)
+    check(tree, names.keys())
+    return repr(evaluate(tree, names))
 
 
-def read_arguments(text, code):
-    """The arguments of an answer as source: from `1, 2`, `f(1, 2)` or `f(1, 2) == 3`."""
+def call(text, code):
+    """What the program's `f` returns for the arguments of an answer: `1, 2`, `f(1, 2)` or
+    `f(1, 2) == 3`."""
+    arguments, keywords = read_arguments(text, constants(code))
+    namespace = {"__name__": "program"}
+    exec(compile(code, "<program>", "exec", dont_inherit=True), namespace)
+    return namespace["f"](*arguments, **keywords)
+
+
+def read_arguments(text, names):
     try:
         tree = parse_expression(text)
         if isinstance(tree, ast.Compare) and is_call(tree.left):
@@ -74,8 +85,13 @@ def read_arguments(text, code):
     if not is_call(tree):
         raise ValueError("no arguments")
     for part in [*tree.args, *(keyword.value for keyword in tree.keywords)]:
-        check(part, code)
-    return ast.unparse(ast.fix_missing_locations(tree))[2:-1]
+        check(part, names.keys())
+    return evaluate(tree, {**names, "f": lambda *arguments, **keywords: (arguments, keywords)})
+
+
+def evaluate(tree, names):
+    expression = ast.fix_missing_locations(ast.Expression(tree))
+    return eval(compile(expression, "<answer>", "eval"), {"__builtins__": {}, **KNOWN, **names})
 
 
 def parse_expression(text):
@@ -89,27 +105,41 @@ def is_call(node):
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "f"
 
 
-def check(node, code):
-    """The names that the expression may use; raises ValueError where it does anything else."""
-    own = {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
-    names = {**constants(code), **KNOWN}
-    if not all(is_allowed(part, own | set(names)) for part in ast.walk(node)):
+def check(node, names):
+    """Raises ValueError where the expression is more than a value made of these names."""
+    if isinstance(node, ast.Lambda):
+        names = names | check_parameters(node.args, names)
+        check(node.body, names)
+        return
+    if not is_allowed(node, names):
         raise ValueError("not a value")
-    return names
+    for part in ast.iter_child_nodes(node):
+        check(part, names)
+
+
+def check_parameters(arguments, names):
+    """The parameters of a lambda, which only its body may use. They hide no other name."""
+    for default in [*arguments.defaults, *arguments.kw_defaults]:
+        if default is not None:
+            check(default, names)
+    own = {part.arg for part in ast.walk(arguments) if isinstance(part, ast.arg)}
+    if own & ({"f"} | names | KNOWN.keys() | set(dir(builtins))):
+        raise ValueError("a parameter hides a name")
+    return own
 
 
 def is_allowed(node, names):
     if isinstance(node, ast.Name):
-        return node.id in names
+        return node.id in names or node.id in KNOWN
     if isinstance(node, ast.Attribute):
-        return not node.attr.startswith("_") and "format" not in node.attr
+        return node.attr in METHODS
     if isinstance(node, ast.Call):
         return isinstance(node.func, (ast.Attribute, ast.Name))
     return isinstance(node, NODES)
 
 
 def constants(code):
-    """Literals that the program assigns to global names."""
+    """Literals that the program assigns to global names. `f` is none of them."""
     values = {}
     for node in ast.parse(code).body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -117,4 +147,5 @@ def constants(code):
                 values[node.targets[0].id] = ast.literal_eval(node.value)
             except ValueError:
                 pass
+    values.pop("f", None)
     return values
