@@ -1,0 +1,74 @@
+"""Queries: given tables, a question and the rows that answer it, write the query. It is correct
+when it gives the right rows on hidden tables too.
+
+Hidden rows follow from the shown ones, not from the teacher. A student's query runs in the sandbox
+beside them but never beside gold, and nothing of the teacher's runs: there is nothing to control.
+"""
+
+from collections.abc import Sequence
+
+from redqueen.records import Problem
+from redqueen.sandbox import Job, Outcome
+from redqueen.tasks.kind import Block, Malformed, Reject, Request, RunRules, take
+from redqueen.tasks.sql.databases import (
+    MAX_QUERY,
+    Database,
+    SqlKind,
+    query_job,
+    read_outcome,
+    read_result,
+    read_sql,
+    write_rows,
+)
+from redqueen.tasks.sql.examples import EXAMPLES
+from redqueen.tasks.sql.texts import FEW_SHOT, PROPOSE_QUESTION, WRITE
+
+
+class SqlQ(SqlKind):
+    name = "sql_q"
+    summary = "write the query that answers a question, on hidden rows as well"
+    reference_kinds = ("sql_o",)
+    proposal_blocks = ("tables", "query", "question")
+    answer_blocks = ("query",)
+    hidden = True
+
+    def seeds(self) -> Sequence[Database]:
+        return EXAMPLES
+
+    def ask_proposal(self, references: Sequence[Problem]) -> Request:
+        examples = tuple(self.show(problem) for problem in references)
+        return self.request(
+            "teacher", PROPOSE_QUESTION, examples=examples, few_shot=FEW_SHOT["sql_q"]
+        )
+
+    def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Database:
+        question = " ".join(take(blocks, "question").split())
+        if not question:
+            raise Malformed("no question")
+        return Database(read_sql(blocks, "tables"), read_sql(blocks, "query"), question)
+
+    def ask_answer(self, problem: Problem) -> Request:
+        database: Database = problem.payload
+        rows = write_rows(read_result(problem.gold[0]).rows)
+        given = (("tables", database.tables), ("question", database.question), ("result", rows))
+        return self.request("student", WRITE, given, few_shot=FEW_SHOT["write"])
+
+    def read_answer(self, blocks: Sequence[Block]) -> str:
+        query = read_sql(blocks, "query")
+        if len(query) > MAX_QUERY:
+            raise Malformed(f"query of {len(query)} characters, at most {MAX_QUERY}")
+        return query
+
+    def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
+        return query_job(problem.payload.tables, answer, rules, self.hidden)
+
+    def is_correct(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
+        try:
+            results = read_outcome(outcome)["results"]
+        except Reject:
+            return False
+        golds = map(read_result, problem.gold)
+        return all(
+            gold.is_answered_by(result["rows"]) and (result["ordered"] or not gold.ordered)
+            for gold, result in zip(golds, results, strict=True)
+        )
