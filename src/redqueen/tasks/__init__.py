@@ -1,14 +1,17 @@
-"""Task kinds: what problems can be about. One folder a domain; `code/` is the first."""
+"""Task kinds: what problems can be about. One folder a domain, and nothing else: every package in
+this folder that has a table `KINDS` is one. It may have a table `SOURCES` as well, of generators of
+its problems.
+"""
 
+import importlib
+import pkgutil
 from functools import cache
 
 from redqueen.config.registry import Registry
-from redqueen.tasks.code.abduction import CodeI
-from redqueen.tasks.code.deduction import CodeO
-from redqueen.tasks.code.induction import CodeF
-from redqueen.tasks.kind import Kind, Malformed, Reject, Request, RunRules, TaskKind, Verified
+from redqueen.tasks.kind import Kind, Malformed, Reject, Request, RunRules, TaskKind, Verified, Void
 
 __all__ = [
+    "DOMAINS",
     "KINDS",
     "Kind",
     "Malformed",
@@ -17,12 +20,20 @@ __all__ = [
     "RunRules",
     "TaskKind",
     "Verified",
+    "Void",
     "load_kind",
     "load_kinds",
 ]
 
+DOMAINS = {
+    found.name: module
+    for found in pkgutil.iter_modules(__path__)
+    if found.ispkg
+    and hasattr(module := importlib.import_module(f"{__name__}.{found.name}"), "KINDS")
+}
 KINDS: Registry[TaskKind] = Registry(
-    "task kind", {"code_o": CodeO(), "code_i": CodeI(), "code_f": CodeF()}
+    "task kind",
+    {name: kind for domain in DOMAINS.values() for name, kind in domain.KINDS.items()},
 )
 
 

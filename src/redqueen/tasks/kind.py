@@ -1,5 +1,4 @@
-"""What the method knows of a kind of problem: `TaskKind`. A new domain is a class that satisfies
-it.
+"""What the method knows of a kind of problem: `TaskKind`. A domain is a class that satisfies it.
 
 A problem belongs to its kind. The kind owns the payload, what is verified and how, what is shown to
 whom, how an answer is read and graded, and what can be said about a problem: features, structure,
@@ -12,6 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Protocol, Self
 
 from redqueen.config.stages import VerifyConfig
+from redqueen.errors import ConfigError
 from redqueen.records import Author, Problem, content_key
 from redqueen.sandbox import Job, Limits, Outcome
 
@@ -28,11 +28,16 @@ class Reject(ValueError):
 
 
 class Malformed(Reject):
-    """A model's text does not have the form that was asked for. The message says why, in a few
-    words."""
+    """A model's text does not have the form that was asked for: why, in a few words."""
 
     def __init__(self, detail: str) -> None:
         super().__init__("malformed", detail)
+
+
+class Void(Exception):
+    """A problem is not what was verified: beside an answer, a control that must come out right did
+    not. It is taken out for everybody, whatever was answered, and its teacher earns what an invalid
+    proposal earns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,29 +66,42 @@ class Request:
     """Labels of the blocks to write, in order."""
     few_shot: FewShot | None = None
     """For prompt formats that show one."""
+    system: str = "You are careful and exact."
+    """Who is asked, for prompt formats that have a system text."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRules:
-    """The limits under which proposals are verified and answers graded."""
+    """What holds where proposals are verified and where answers are graded."""
 
-    proposal: Limits
-    answer: Limits
-    """Wider than a proposal's, so that what passed once passes again on a busier machine."""
+    limits: Limits
     allowed_modules: frozenset[str]
     max_program_chars: int
     max_input_chars: int
     max_output_chars: int
+    max_message_chars: int
 
     @classmethod
     def of(cls, config: VerifyConfig) -> Self:
         return cls(
-            Limits(config.cpu_s / 4, config.memory_mb),
             Limits(config.cpu_s, config.memory_mb),
             config.allowed_modules,
             config.max_program_chars,
             config.max_input_chars,
             config.max_output_chars,
+            config.max_message_chars,
+        )
+
+    def job(self, program: str, inputs: tuple[str, ...]) -> Job:
+        """Of one shape for verification and for grading. A program that could tell them apart could
+        have one answer when it is verified and another when students are graded."""
+        return Job(
+            program,
+            inputs,
+            limits=self.limits,
+            stable=True,
+            allowed_modules=self.allowed_modules,
+            count_steps=True,
         )
 
 
@@ -98,14 +116,14 @@ class Verified:
     """Problems of one kind with equal identities are the same problem."""
 
     def problem(self, kind: str, author: Author | None = None, step: int = 0) -> Problem:
+        for name, value in payload_fields(self.payload).items():
+            _check_storable(value, f"{kind}: the field '{name}' of its payload")
         key = content_key(kind, *self.identity)
         return Problem(key, kind, self.payload, self.gold, self.features, author, step)
 
 
 class TaskKind(Protocol):
     """`Kind` has defaults for the second half of it."""
-
-    # the two roles
 
     @property
     def name(self) -> str:
@@ -141,13 +159,11 @@ class TaskKind(Protocol):
         ...
 
     def verification(self, payload: Any, rules: RunRules) -> Job | None:
-        """What must be executed to verify a payload, which may come from a file; None where nothing
-        must. Raises Reject."""
+        """What must be executed to verify a payload, if anything must. Raises Reject."""
         ...
 
     def verified(self, payload: Any, outcome: Outcome | None, rules: RunRules) -> Verified:
-        """The gold answer and features, from the outcome of the job if there was one. Raises
-        Reject."""
+        """The gold answer and features, from the outcome of the job. Raises Reject."""
         ...
 
     def ask_answer(self, problem: Problem) -> Request:
@@ -159,14 +175,24 @@ class TaskKind(Protocol):
         ...
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
-        """What must be executed to grade an answer; None where nothing must."""
+        """What must be executed to grade an answer; None where nothing must. Where code of a
+        teacher runs, a control runs beside the answer: something whose outcome is known."""
         ...
 
     def is_correct(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
-        """The verdict, from the outcome of the grading job if there was one."""
+        """The verdict. Raises Void if the control came out wrong."""
+        ...
+
+    def seeds(self) -> Sequence[Any]:
+        """A few payloads for archives to begin with."""
         ...
 
     # what can be said about a problem
+
+    @property
+    def summary(self) -> str:
+        """What a student has to do, in a few words."""
+        ...
 
     @property
     def derived(self) -> bool:
@@ -204,12 +230,33 @@ class TaskKind(Protocol):
 
 
 class Kind:
-    """Defaults for what can be said about a problem. `payload` is the dataclass of the payload."""
+    """Requests, and defaults for what can be said about a problem. `payload` is the dataclass of
+    the payload, `system` the system text of its prompts."""
 
+    name: str
     payload: ClassVar[type]
+    proposal_blocks: tuple[str, ...]
+    answer_blocks: tuple[str, ...]
+    system = "You are careful and exact."
+    summary = ""
     derived = False
     reference_count = 0
     reference_kinds: tuple[str, ...] = ()
+
+    def request(
+        self,
+        role: str,
+        instruction: str,
+        given: tuple[Block, ...] = (),
+        examples: tuple[tuple[Block, ...], ...] = (),
+        few_shot: FewShot | None = None,
+    ) -> Request:
+        """A request of this kind to a teacher or a student."""
+        wanted = self.proposal_blocks if role == "teacher" else self.answer_blocks
+        return Request(self.name, role, instruction, examples, given, wanted, few_shot, self.system)
+
+    def seeds(self) -> Sequence[Any]:
+        return ()
 
     def show(self, problem: Problem) -> tuple[Block, ...]:
         return (*((name, str(value)) for name, value in payload_fields(problem.payload).items()),)
@@ -240,7 +287,24 @@ class Kind:
 
 
 def _freeze(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _freeze(part) for name, part in value.items()}
     return tuple(map(_freeze, value)) if isinstance(value, list) else value
+
+
+def _check_storable(value: Any, where: str) -> None:
+    """A payload comes back from JSON as it was, so it holds what JSON can tell apart."""
+    if isinstance(value, tuple):
+        for part in value:
+            _check_storable(part, where)
+    elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        for part in value.values():
+            _check_storable(part, where)
+    elif not (value is None or type(value) in (bool, int, float, str)):
+        raise ConfigError(
+            f"{where} holds a {type(value).__name__}. A payload holds numbers, texts, None, tuples "
+            "and dicts named by texts: write a nested dataclass or a set as a tuple."
+        )
 
 
 def take(blocks: Sequence[Block], label: str) -> str:

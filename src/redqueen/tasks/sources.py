@@ -15,7 +15,7 @@ from redqueen.config.stages import ArchiveConfig, FixedConfig
 from redqueen.errors import ConfigError, DataError, unknown
 from redqueen.jsonl import read_jsonl
 from redqueen.rng import stream
-from redqueen.tasks import TaskKind, load_kinds
+from redqueen.tasks import DOMAINS, TaskKind, load_kinds
 
 Payloads = list[tuple[str, Any]]
 """Kinds by name, and payloads of theirs that are not verified yet."""
@@ -25,11 +25,24 @@ Generator = Callable[[Random, int, range, Sequence[str]], Payloads]
 """From random numbers, a number, tiers and kinds: that many payloads. An empty list where it has
 none of these kinds."""
 
+
+def example_payloads(rng: Random, count: int, tiers: range, kinds: Sequence[str]) -> Payloads:
+    """All that these kinds have to begin with: they are few."""
+    return [
+        (name, payload) for name, kind in load_kinds(*kinds).items() for payload in kind.seeds()
+    ]
+
+
 GENERATORS: Registry[Generator] = Registry(
     "problem source",
     {
         "pawn": "redqueen.pawn.problems:random_payloads",
-        "examples": "redqueen.tasks.code.examples:example_payloads",
+        "examples": example_payloads,
+        **{
+            name: source
+            for domain in DOMAINS.values()
+            for name, source in getattr(domain, "SOURCES", {}).items()
+        },
     },
 )
 
@@ -61,7 +74,12 @@ def seed_payloads(config: ArchiveConfig, kinds: Sequence[str], seed: int) -> Pay
     """What an archive begins with, in a run that plays these kinds."""
     if _is_generator(config.seeds):
         tiers = _check_tiers(config.seed_tiers, "archive.seed_tiers")
-        return GENERATORS[config.seeds](stream(seed, "archive"), config.seed_count, tiers, ())
+        rng, generate = stream(seed, "archive"), GENERATORS[config.seeds]
+        shown: Sequence[str] = ()
+        if generate is example_payloads:  # of every kind that a teacher may be shown
+            known = load_kinds(*kinds)
+            shown = [name for kind in known for name in (kind, *known[kind].reference_kinds)]
+        return generate(rng, config.seed_count, tiers, list(dict.fromkeys(shown)))
     return read_payloads(Path(config.seeds), kinds)
 
 

@@ -1,26 +1,33 @@
-"""Deduction: given a program and an input, what is the output?"""
+"""Deduction: given a program and an input, what is the output?
+
+Grading compares two literals: nothing runs, so there is nothing to control."""
 
 from collections.abc import Sequence
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
+from redqueen.tasks.code.examples import EXAMPLES
 from redqueen.tasks.code.few_shot import FEW_SHOT
-from redqueen.tasks.code.programs import DEDUCTION, ProgramAndInput, read_output
+from redqueen.tasks.code.programs import DEDUCTION, Code, ProgramAndInput, read_output
 from redqueen.tasks.code.texts import DEDUCE
 from redqueen.tasks.kind import Block, Request, RunRules, take
 
 
 class CodeO(ProgramAndInput):
     name = DEDUCTION
+    summary = "predict the output"
     shown = "the program and the input"
     hidden = "the output"
     answer_blocks = ("output",)
+
+    def seeds(self) -> Sequence[Code]:
+        return EXAMPLES
 
     def ask_answer(self, problem: Problem) -> Request:
         code = problem.payload
         given = ("program", code.program), ("input", code.inputs[0])
         few_shot = FEW_SHOT[self.name, "student"]
-        return Request(self.name, "student", DEDUCE, (), given, self.answer_blocks, few_shot)
+        return self.request("student", DEDUCE, given, few_shot=few_shot)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_output(take(blocks, "output"))

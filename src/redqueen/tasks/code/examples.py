@@ -1,22 +1,9 @@
 """A few small problems for archives of bases that were not trained on our own programs: of
 different types, none with a trick."""
 
-from collections.abc import Sequence
-from random import Random
+from redqueen.tasks.code.programs import Code
 
-from redqueen.tasks.code.programs import DEDUCTION, Code
-
-
-def example_payloads(
-    rng: Random, count: int, tiers: range, kinds: Sequence[str]
-) -> list[tuple[str, Code]]:
-    """All of them: they are few."""
-    if kinds and DEDUCTION not in kinds:
-        return []
-    return [(DEDUCTION, Code("\n".join(lines) + "\n", (given,))) for lines, given in _EXAMPLES]
-
-
-_EXAMPLES = (
+_PROGRAMS = (
     (("def f(a):", "    return a"), "'hello'"),
     (
         (
@@ -72,3 +59,5 @@ _EXAMPLES = (
     ),
 )
 """Lines of a program, and its input."""
+
+EXAMPLES = tuple(Code("\n".join(lines) + "\n", (given,)) for lines, given in _PROGRAMS)

@@ -1,5 +1,9 @@
 """Induction: given input-output pairs and a message, write the program. It is correct when it
-answers the hidden pairs too."""
+answers the hidden pairs too.
+
+Grading runs the student's own program and nothing of a teacher's: there is nothing to control. The
+program sees hidden inputs but no gold answer; that it is inspected and run in several processes
+keeps answers out that are right by chance."""
 
 from collections.abc import Sequence
 
@@ -25,6 +29,7 @@ others."""
 
 class CodeF(CodeKind):
     name = INDUCTION
+    summary = "write the program, given half of the pairs and a message"
     derived = True
     reference_count = 1
     proposal_blocks = ("message", *["input"] * INPUTS)
@@ -39,9 +44,7 @@ class CodeF(CodeKind):
             )
         given = show_first_call(references[0])
         few_shot = FEW_SHOT[self.name, "teacher"]
-        return Request(
-            self.name, "teacher", PROPOSE_INPUTS, (), given, self.proposal_blocks, few_shot
-        )
+        return self.request("teacher", PROPOSE_INPUTS, given, few_shot=few_shot)
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Code:
         if len(references) != 1:
@@ -64,14 +67,14 @@ class CodeF(CodeKind):
         for arguments, output in list(zip(code.inputs, problem.gold, strict=True))[:SHOWN]:
             given += [("input", arguments), ("output", output)]
         few_shot = FEW_SHOT[self.name, "student"]
-        return Request(self.name, "student", INDUCE, (), tuple(given), self.answer_blocks, few_shot)
+        return self.request("student", INDUCE, tuple(given), few_shot=few_shot)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_program(blocks)
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
         hidden = problem.payload.inputs[SHOWN:]
-        return Job(answer, hidden, limits=rules.answer, allowed_modules=rules.allowed_modules)
+        return rules.job(answer, hidden)
 
     def is_correct(self, problem: Problem, answer: str, outcome: Outcome | None) -> bool:
         return (

@@ -61,29 +61,20 @@ class CodeKind(Kind):
     """A program that is run: verification, features and coverage."""
 
     payload = Code
-    name: str
+    system = "You are a careful Python programmer."
     reference_kinds: tuple[str, ...] = (DEDUCTION, ABDUCTION)
 
     def verification(self, payload: Code, rules: RunRules) -> Job | None:
         """Run the program on its inputs in three processes, after the static checks."""
-        if len(payload.program) > rules.max_program_chars:
-            raise Reject(
-                "too_long",
-                f"program of {len(payload.program)} characters, at most {rules.max_program_chars}",
-            )
         longest = max(map(len, payload.inputs), default=0)
-        if longest > rules.max_input_chars:
-            raise Reject(
-                "too_long", f"input of {longest} characters, at most {rules.max_input_chars}"
-            )
-        return Job(
-            payload.program,
-            payload.inputs,
-            limits=rules.proposal,
-            stable=True,
-            allowed_modules=rules.allowed_modules,
-            count_steps=True,
-        )
+        for what, length, most in (
+            ("program", len(payload.program), rules.max_program_chars),
+            ("input", longest, rules.max_input_chars),
+            ("message", len(payload.message), rules.max_message_chars),
+        ):
+            if length > most:
+                raise Reject("too_long", f"{what} of {length} characters, at most {most}")
+        return rules.job(payload.program, payload.inputs)
 
     def verified(self, payload: Code, outcome: Outcome | None, rules: RunRules) -> Verified:
         assert outcome is not None
@@ -92,6 +83,12 @@ class CodeKind(Kind):
             raise Reject(word, what)
         if outcome.kind != "value":
             raise Reject(outcome.kind, outcome.detail)
+        if outcome.cpu_s > rules.limits.cpu_s:
+            raise Reject(
+                "timeout",
+                f"{outcome.cpu_s:.2f} s of CPU time in all processes, at most "
+                f"{rules.limits.cpu_s:g}: with an answer beside it, it would reach the limit",
+            )
         longest = max(map(len, outcome.values))
         if longest > rules.max_output_chars:
             raise Reject(
@@ -180,14 +177,11 @@ class ProgramAndInput(CodeKind):
     proposal_blocks: tuple[str, ...] = ("program", "input")
 
     def ask_proposal(self, references: Sequence[Problem]) -> Request:
-        return Request(
-            self.name,
+        return self.request(
             "teacher",
             PROPOSE_PROGRAM.format(shown=self.shown, hidden=self.hidden),
-            tuple(show_first_call(problem) for problem in references),
-            (),
-            self.proposal_blocks,
-            FEW_SHOT[self.name, "teacher"],
+            examples=tuple(show_first_call(problem) for problem in references),
+            few_shot=FEW_SHOT[self.name, "teacher"],
         )
 
     def read_proposal(self, blocks: Sequence[Block], references: Sequence[Problem]) -> Code:

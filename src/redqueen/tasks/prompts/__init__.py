@@ -5,9 +5,17 @@ import re
 from redqueen.config.registry import Registry
 from redqueen.tasks.prompts.chat import ChatFormat
 from redqueen.tasks.prompts.compact import CompactFormat
-from redqueen.tasks.prompts.format import Prompt, PromptFormat
+from redqueen.tasks.prompts.format import Prompt, PromptFormat, Quote, join_parts
 
-__all__ = ["PROMPT_FORMATS", "Prompt", "PromptFormat", "has_reasoning", "load_prompt_format"]
+__all__ = [
+    "PROMPT_FORMATS",
+    "Prompt",
+    "PromptFormat",
+    "Quote",
+    "has_reasoning",
+    "join_parts",
+    "load_prompt_format",
+]
 
 PROMPT_FORMATS: Registry[PromptFormat] = Registry(
     "prompt format", {"chat": ChatFormat(), "compact": CompactFormat()}

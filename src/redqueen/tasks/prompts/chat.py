@@ -5,14 +5,15 @@ import re
 from dataclasses import replace
 
 from redqueen.tasks.kind import Block, Malformed, Request
-from redqueen.tasks.prompts.format import Prompt
+from redqueen.tasks.prompts.format import Prompt, Quote, join_parts
 
 _SYSTEM = (
-    "You are a careful Python programmer. You reason first, between <think> and </think>, "
+    "You reason first, between <think> and </think>, "
     "and then answer between <answer> and </answer>."
 )
 _FENCES = {"program": "python"}
 _LABELS = {"python": "program", "py": "program", "python3": "program"}
+_FENCE = re.compile(r"`{3,}")
 _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 
 
@@ -23,13 +24,13 @@ class ChatFormat:
         before: tuple[tuple[str, str], ...] = ()
         if example := request.few_shot:
             asked = replace(request, examples=example.examples, given=example.given)
-            before = (
-                (
-                    _asked(asked),
-                    f"<think>\n{example.reasoning}\n</think>\n{_answered(example.reply)}",
-                ),
-            )
-        return Prompt(_asked(request), _SYSTEM, ("</answer>",), before)
+            reply = f"<think>\n{example.reasoning}\n</think>\n{_answered(example.reply)}"
+            before = (("".join(_asked(asked)), reply),)
+        text, quotes = join_parts(_asked(request))
+        return Prompt(text, f"{request.system} {_SYSTEM}", ("</answer>",), before, quotes=quotes)
+
+    def reasoning_prefix(self, kind: str) -> str:
+        return "<think>\n"
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         said = text.rpartition("</think>")[2]
@@ -44,28 +45,32 @@ class ChatFormat:
         return blocks
 
 
-def _asked(request: Request) -> str:
+def _asked(request: Request) -> list[str]:
     parts = [request.instruction]
     for number, example in enumerate(request.examples, 1):
-        parts += [f"Example {number}:", _fenced(example)]
+        parts += [f"\n\nExample {number}:\n\n", *_fenced(example)]
     if request.given:
-        parts.append(_fenced(request.given))
+        parts += ["\n\n", *_fenced(request.given)]
     parts.append(
-        "Write your reasoning between <think> and </think>. "
-        "Then write exactly this, with the blocks filled in:"
+        "\n\nWrite your reasoning between <think> and </think>. "
+        "Then write exactly this, with the blocks filled in:\n\n"
     )
     parts.append(_answered(tuple((label, "...") for label in request.wanted)))
-    return "\n\n".join(parts)
+    return parts
 
 
 def _answered(blocks: tuple[Block, ...]) -> str:
-    return f"<answer>\n{_fenced(blocks)}\n</answer>"
+    return "<answer>\n" + "".join(_fenced(blocks)) + "\n</answer>"
 
 
-def _fenced(blocks: tuple[Block, ...]) -> str:
-    return "\n".join(
-        f"```{_FENCES.get(label, label)}\n{text.rstrip()}\n```" for label, text in blocks
-    )
+def _fenced(blocks: tuple[Block, ...]) -> list[str]:
+    """A fence is longer than any in its text, so that no text ends its own block."""
+    parts: list[str] = []
+    for label, text in blocks:
+        fence = "`" * (1 + max(map(len, _FENCE.findall(text)), default=2))
+        parts += ["\n" if parts else "", f"{fence}{_FENCES.get(label, label)}\n"]
+        parts += [Quote(text.rstrip()), f"\n{fence}"]
+    return parts
 
 
 def _blocks(answer: str) -> list[Block]:

@@ -16,7 +16,7 @@ x = 3                     >>end
 """
 
 from redqueen.tasks.kind import Block, Malformed, Request
-from redqueen.tasks.prompts.format import Prompt
+from redqueen.tasks.prompts.format import Prompt, Quote, join_parts
 
 _MARK = ">>"
 _END = ">>end"
@@ -26,13 +26,18 @@ class CompactFormat:
     name = "compact"
 
     def render(self, request: Request) -> Prompt:
-        lines = [f"{_MARK}{request.role} {request.kind}"]
+        parts = [f"{_MARK}{request.role} {request.kind}\n"]
         for label, text in [block for example in request.examples for block in example] + list(
             request.given
         ):
-            lines += [_MARK + label, text.rstrip()]
-        lines.append(_MARK + ("new" if request.role == "teacher" else "answer"))
-        return Prompt("\n".join(lines) + "\n", None, (_END,))
+            parts += [f"{_MARK}{label}\n", Quote(_indent_marks(text.rstrip())), "\n"]
+        parts.append(_MARK + ("new\n" if request.role == "teacher" else "answer\n"))
+        text, quotes = join_parts(parts)
+        return Prompt(text, None, (_END,), quotes=quotes)
+
+    def reasoning_prefix(self, kind: str) -> str:
+        """Pawn has learned to reason about outputs only."""
+        return f"{_MARK}think\n" if kind == "code_o" else ""
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         blocks: list[tuple[str, list[str]]] = []
@@ -57,3 +62,10 @@ class CompactFormat:
 def write_blocks(blocks: list[Block]) -> str:
     """Blocks as a model would write them: what `parse` reads."""
     return "".join(f"{_MARK}{label}\n{text.rstrip()}\n" for label, text in blocks) + _END
+
+
+def _indent_marks(text: str) -> str:
+    """No line begins as a mark does. Only the middle of an expression or of a long text can."""
+    return "".join(
+        " " + line if line.startswith(_MARK) else line for line in text.splitlines(keepends=True)
+    )
