@@ -44,6 +44,8 @@ def request_proposals(state: StepState, ports: Ports) -> Iterator[TextRequest]:
     world, config = state.world, state.world.config.propose
     prompts = 0
     for match in state.pairings:
+        if match.lead is not None:
+            continue
         teacher, student = match.pairing.teacher, match.pairing.student
         author = Author(teacher.id, teacher.version)
         for name, kind in ports.kinds.items():

@@ -27,8 +27,12 @@ def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
         world.known.add(problem.key)
         world.behaviours.add(result.behaviour)
         world.cells.add(kinds[problem.kind].cell(problem))
-        if admits(problem, result.solve_rate or 0.0, policy.options):
+        solve_rate = result.solve_rate or 0.0
+        if admits(problem, solve_rate, policy.options):
             world.archive.add(problem)
+        world.archive.solved(problem.key, solve_rate, state.step)
+    for result, problem in state.replayed:
+        world.archive.solved(problem.key, result.solve_rate or 0.0, state.step)
     world.steps_without_problem = 0 if state.solvable else world.steps_without_problem + 1
     world.steps_without_update = 0 if state.updates else world.steps_without_update + 1
 
@@ -42,12 +46,15 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
     metrics["propose/count"] = len(results)
     metrics["propose/tokens"] = sum(len(rollout.tokens) for rollout in proposed)
     metrics["verify/valid_frac"] = len(solvable) / len(results) if results else 0.0
-    for reason, count in count_rejections(state).items():
+    rejections = count_rejections(state)
+    metrics["verify/voided_frac"] = rejections["voided"] / len(results) if results else 0.0
+    for reason, count in rejections.items():
         metrics[f"verify/rejected/{reason}"] = count
     metrics["solve/count"] = len(attempts)
     metrics["solve/tokens"] = sum(len(rollout.tokens) for rollout in solved)
-    _mean(metrics, "solve/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
-    _mean(metrics, "solve/malformed_frac", (attempt.verdict == "malformed" for attempt in attempts))
+    verdicts = [attempt.verdict for attempt in attempts if attempt.verdict != "voided"]
+    _mean(metrics, "solve/pass_rate", (verdict == "correct" for verdict in verdicts))
+    _mean(metrics, "solve/malformed_frac", (verdict == "malformed" for verdict in verdicts))
     _measure_kinds(state)
     _mean(metrics, "solve/zero_pass_frac", (result.solve_rate == 0 for result, _ in solvable))
     _mean(metrics, "solve/all_pass_frac", (result.solve_rate == 1 for result, _ in solvable))
@@ -55,7 +62,7 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
         _mean(metrics, f"{stage}/nll", (-rollout.logprob for rollout in rollouts))
         _mean(metrics, f"{stage}/length", (len(rollout.tokens) for rollout in rollouts))
     _mean(metrics, "reward/teacher", (result.reward for result in results))
-    _mean(metrics, "reward/student", (r for result in results for r in result.attempt_rewards))
+    _mean(metrics, "reward/student", (r for result, _ in solvable for r in result.attempt_rewards))
     advantages = (
         abs(value) for result in results for value in [result.advantage, *result.attempt_advantages]
     )
@@ -64,9 +71,23 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
     for name in dict.fromkeys(name for problem in own for name in problem.features):
         values = (problem.features[name] for problem in own if name in problem.features)
         _mean(metrics, f"complexity/{name}", values)
+    _measure_race(state)
     metrics["coverage/cells"] = len(world.cells)
     metrics["coverage/behaviours"] = len(world.behaviours)
     metrics["archive/size"] = len(world.archive)
+
+
+def _measure_race(state: StepState) -> None:
+    """Whether there is something to learn from, and what replay adds."""
+    metrics = state.metrics
+    rates = [result.solve_rate for result, _ in state.solvable if result.solve_rate is not None]
+    _mean(metrics, "solve/learnable_frac", (0 < rate < 1 for rate in rates))
+    if state.replays:
+        attempts = [attempt for result in state.replays for attempt in result.attempts]
+        rollouts = _rollouts(attempt.rollout for attempt in attempts)
+        metrics["replay/count"] = len(state.replays)
+        metrics["replay/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
+        _mean(metrics, "replay/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
 
 
 def _measure_kinds(state: StepState) -> None:

@@ -1,58 +1,65 @@
 """The solve stage: students attempt the problems, and their answers are graded while others are
 still being sampled."""
 
-from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
+from redqueen.config.schema import Config
 from redqueen.config.stages import VerifyConfig
 from redqueen.core.pipeline import Check, Ports, check_once
-from redqueen.core.state import ProposalResult, StepState
+from redqueen.core.state import PairingState, ProposalResult, StepState
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
-from redqueen.records import Attempt, Problem
-from redqueen.rng import seed_for
+from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection
+from redqueen.rng import seed_for, stream
 from redqueen.sandbox import Sandbox
-from redqueen.tasks import Malformed, RunRules, TaskKind
+from redqueen.tasks import Malformed, RunRules, TaskKind, Void
 from redqueen.tasks.prompts import PromptFormat
 
-
-@dataclass(slots=True, eq=False)
-class _Try:
-    """One attempt that is being sampled."""
-
-    result: ProposalResult
-    problem: Problem
-    attempt: Attempt | None = None
+REPLAYED = Member("replayed", "teacher", -1)
+"""Stands in for a teacher where a problem comes from the archive."""
 
 
 def solve(states: Sequence[StepState], ports: Ports) -> None:
     """Sample and grade all attempts. Meanwhile the sandbox also probes how new problems behave."""
-    config = states[0].world.config
     probing: Check[ProposalResult] = Check(ports.background, lambda results: _probe(results, ports))
     probing.add([result for state in states for result, _ in state.solvable])
+    for state in states:
+        state.replays = list(_replay(state))
+    asked = [one for state in states for one in _request_attempts(state, ports)]
+    attempts = answer(states[0].world.config, [request for _, _, request in asked], ports)
+    probing.finish()
+    ports.add_time("solve", 0.0, waited=probing.blocked_s)
+    for (result, student, _), attempt in zip(asked, attempts, strict=True):
+        author = Author(student.id, student.version)
+        result.attempts.append(replace(attempt, author=author))
+    for state in states:
+        _void_problems(state)
+
+
+def answer(
+    config: Config, requests: Sequence[TextRequest], ports: Ports, stage: str = "solve"
+) -> list[Attempt]:
+    """Sample answers and grade them, in order; the item of each request is its problem."""
     known: dict[Hashable, Attempt] = {}
+    attempts: dict[int, Attempt] = {}
 
     def grade(completions: list[TextCompletion]) -> None:
-        attempts = check_once(completions, _same_answer, judge, known)
-        for completion, attempt in zip(completions, attempts, strict=True):
-            item: _Try = completion.request.item
-            item.attempt = replace(attempt, author=item.result.student, rollout=completion.rollout)
+        graded = check_once(completions, _same_answer, judge, known)
+        for completion, attempt in zip(completions, graded, strict=True):
+            attempts[id(completion.request)] = replace(attempt, rollout=completion.rollout)
 
     def judge(completions: list[TextCompletion]) -> list[Attempt]:
-        answers = [(completion.request.item.problem, completion.text) for completion in completions]
+        answers = [(completion.request.item, completion.text) for completion in completions]
         return grade_answers(
             answers, ports.kinds, ports.prompt_format, ports.sandbox, config.verify
         )
 
-    requests = [request for state in states for request in _request_attempts(state, ports)]
     grading = Check(ports.background, grade)
-    ports.sample("solve", requests, config.solve.temperature, grading.add)
+    ports.sample(stage, requests, config.solve.temperature, grading.add)
     grading.finish()
-    probing.finish()
-    ports.add_time("solve", 0.0, waited=grading.blocked_s + probing.blocked_s)
-    for request in requests:
-        item: _Try = request.item
-        assert item.attempt is not None
-        item.result.attempts.append(item.attempt)
+    ports.add_time(stage, 0.0, waited=grading.blocked_s)
+    return [attempts[id(request)] for request in requests]
 
 
 def grade_answers(
@@ -63,7 +70,7 @@ def grade_answers(
     config: VerifyConfig,
 ) -> list[Attempt]:
     """One attempt for each (problem, text as the model wrote it), in order. All that must be
-    executed goes to the sandbox at once."""
+    executed goes to the sandbox at once; what several answers come to is executed once."""
     rules = RunRules.of(config)
     read = [_read(text, kinds[problem.kind], prompt_format) for problem, text in answers]
     jobs = [
@@ -72,43 +79,86 @@ def grade_answers(
         else kinds[problem.kind].grading(problem, answer, rules)
         for (problem, _), answer in zip(answers, read, strict=True)
     ]
-    outcomes = iter(sandbox.run([job for job in jobs if job is not None]))
+    different = list(dict.fromkeys(job for job in jobs if job is not None))
+    outcomes = dict(zip(different, sandbox.run(different), strict=True))
     attempts = []
     for (problem, text), answer, job in zip(answers, read, jobs, strict=True):
         if isinstance(answer, Malformed):
             attempts.append(Attempt(problem, text, "malformed", str(answer)))
             continue
-        outcome = None if job is None else next(outcomes)
-        correct = kinds[problem.kind].is_correct(problem, answer, outcome)
+        outcome = None if job is None else outcomes[job]
+        try:
+            correct = kinds[problem.kind].is_correct(problem, answer, outcome)
+        except Void as error:
+            attempts.append(Attempt(problem, text, "voided", str(error)))
+            continue
         failed = outcome is not None and outcome.kind != "value"
         detail = f"{outcome.kind} {outcome.detail}".strip() if outcome and failed else ""
         attempts.append(Attempt(problem, text, "correct" if correct else "wrong", detail))
     return attempts
 
 
-def _request_attempts(state: StepState, ports: Ports) -> list[TextRequest]:
-    """Several attempts of the matched student at every problem."""
+def _void_problems(state: StepState) -> None:
+    """What one attempt shows to be no problem is none for all who attempted it in this step: nobody
+    learns from it, and its proposal is rejected after all."""
+    attempted = [*state.solvable, *state.replayed]
+    reasons = {
+        problem.key: attempt.detail
+        for result, problem in attempted
+        for attempt in result.attempts
+        if attempt.verdict == "voided"
+    }
+    for result, problem in attempted:
+        if problem.key in reasons:
+            state.world.archive.remove(problem.key)
+            result.verdict = Rejection("voided", reasons[problem.key])
+            result.attempts = [replace(attempt, verdict="voided") for attempt in result.attempts]
+
+
+def _replay(state: StepState) -> Iterator[ProposalResult]:
+    """For each student a share of problems from the archive."""
+    world, config = state.world, state.world.config.archive
+    if not config.replay_share:
+        return
+    own_problems = world.config.match.scheme.type == "self_play"
+    fresh = Counter(s.id for result, _ in state.solvable for s in state.students_of(result))
+    for student in world.students:
+        count = round(fresh[student.id] * config.replay_share / (1 - config.replay_share))
+        rng = stream(world.seed, state.step, "replay", student.id)
+        problems = world.archive.sample_to_replay(
+            count, state.step, config.replay_staleness, rng, "" if own_problems else student.id
+        )
+        for problem in problems:
+            match = PairingState(-1, Pairing(REPLAYED, student, 0.5))
+            yield ProposalResult(match, -1, Proposal(problem.kind, ""), verdict=problem)
+
+
+def _request_attempts(
+    state: StepState, ports: Ports
+) -> Iterator[tuple[ProposalResult, Member, TextRequest]]:
+    """Several attempts at every problem, split between the students that meet it."""
     world, config = state.world, state.world.config.solve
-    requests = []
-    for result, problem in state.solvable:
-        student = result.match.pairing.student
+    for result, problem in [*state.solvable, *state.replayed]:
+        students = state.students_of(result)
         prompt = ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem))
         for number in range(config.attempts):
-            requests.append(
+            student = students[number * len(students) // config.attempts]
+            yield (
+                result,
+                student,
                 TextRequest(
                     world.slot(student),
                     prompt,
                     config.max_tokens,
                     seed_for(world.seed, state.step, "solve", student.id, problem.key, number),
                     student.temperature,
-                    _Try(result, problem),
-                )
+                    problem,
+                ),
             )
-    return requests
 
 
 def _same_answer(completion: TextCompletion) -> Hashable:
-    return completion.request.item.result, completion.text
+    return id(completion.request.item), completion.text
 
 
 def _probe(results: list[ProposalResult], ports: Ports) -> None:

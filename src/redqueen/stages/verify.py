@@ -5,7 +5,8 @@ Proposals are verified while others are still being sampled: `start_verification
 stage, `verify` after it.
 
 Covered: form, literals, static checks, limits, determinism, outputs without a literal, outputs too
-long, duplicates. Not covered: whether a problem is any good. That is what students are for.
+long, duplicates. Not covered: whether a problem is any good, which is what students are for, and
+whether it stays what it is when answers are graded: the solve stage voids those that do not.
 """
 
 from collections.abc import Container, Hashable, Mapping, Sequence

@@ -1,24 +1,30 @@
 """The evolve stage: the weakest members of each role are replaced by mutations and crossovers of
 the strongest, in weight space.
 
-`select` says who dies and who breeds, `plan` what each child is made of, `breed` makes it;
-`mutate/` and `cross/` hold the operators. Settings and plans need no torch; only making a child
-does.
+All students of a world sit a common `exam` first. `fitness` says what members are ranked by,
+`select` who dies and who breeds, `plan` what each child is made of, `breed` makes it; `mutate/` and
+`cross/` hold the operators, `merge` makes one member of many, from which students `restart` where
+that is set. Settings and plans need no torch; only making a child does.
 """
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import StepState
-from redqueen.core.world import World, member_id
+from redqueen.core.world import Evidence, World, member_id
 from redqueen.engine.protocol import Engine
 from redqueen.records import Birth, Death, Member, Rating
 from redqueen.rng import stream
+from redqueen.stages.evolve.exam import Answer, hold_exams
+from redqueen.stages.evolve.fitness import judge
 from redqueen.stages.evolve.hall_of_fame import admit
 from redqueen.stages.evolve.plan import Replacement, choose_from_mix, plan_replacements
-from redqueen.stages.evolve.select import FITNESS, Standing
+from redqueen.stages.evolve.restart import restart_from_merge
+from redqueen.stages.evolve.select import Standing
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
@@ -27,22 +33,101 @@ _MAX_MUTATIONS = 5
 """Times that a child is mutated further because it is too near to another member, at most."""
 
 
-def evolve(states: Sequence[StepState], ports: Ports) -> None:
+def evolve(states: Sequence[StepState], ports: Ports, answer: Answer) -> None:
     for state in states:
-        config = state.world.config
-        # the weights of a diverged world are no parents; where nobody is rated, nobody is weakest
-        if not state.diverged and config.is_rated and config.evolve.due(state.step):
-            _replace_weakest(state, ports.engine)
-        admit(state.world, state.step, ports.engine)
+        _remember(state)
+    judged = [state for state in states if _is_judged(state)]
+    hold_exams([state for state in judged if _has_exam(state)], ports, answer)
+    for state in judged:
+        _judge(state, ports.engine)
 
 
-def _replace_weakest(state: StepState, engine: Engine) -> None:
+def _is_judged(state: StepState) -> bool:
+    """Whether fitness is asked for. The weights of a diverged world are no parents."""
+    config, step = state.world.config, state.step
+    return not state.diverged and (
+        _is_replaced(state)
+        or config.evolve.hall_of_fame.due(step)
+        or config.evolve.merge_due(step)
+        or step == config.steps
+        or state.world.has_enough_tokens
+    )
+
+
+def _is_replaced(state: StepState) -> bool:
+    config = state.world.config
+    return config.is_evolving and config.evolve.due(state.step)
+
+
+def _has_exam(state: StepState) -> bool:
+    return len(state.world.students) > 1 and state.world.config.evolve.exam.problems > 0
+
+
+def _remember(state: StepState) -> None:
+    """What the step says about members, until they are judged."""
+    evidence = state.world.evidence
+    for result in state.results:
+        if result.proposal.author is None:  # a fixed problem
+            continue
+        teacher = result.teacher.member
+        total, count = evidence.rewards.get(teacher, (0.0, 0))
+        evidence.rewards[teacher] = (total + result.reward, count + 1)
+        taught = evidence.taught.setdefault(teacher, Counter())
+        taught.update(
+            attempt.author.member
+            for attempt in result.attempts
+            if attempt.author and attempt.verdict != "voided"
+        )
+
+
+def _judge(state: StepState, engine: Engine) -> None:
+    """Rank the members, and do what follows from it."""
+    world, config = state.world, state.world.config
+    world.evidence.exam = state.exam
+    judged = judge(world)
+    fitness = {name: value for name, (_, value) in judged.items()}
+    roles = {member.id: member.role for member in world.members}
+    if _is_replaced(state):
+        _replace_weakest(state, judged, engine)
+    if config.evolve.hall_of_fame.due(state.step):
+        admit(world, state.step, fitness, engine)
+    if config.evolve.merge_due(state.step):
+        restart_from_merge(state, engine, fitness)
+    # where all have started anew from their merge, one is as good as another
+    world.chosen = max(world.students, key=lambda member: fitness.get(member.id, -math.inf)).id
+    state.fitness = [
+        {
+            "member": name,
+            "role": roles[name],
+            "measure": measure,
+            "fitness": value,
+            "exam": _exam_score(state, name),
+            "chosen": int(name == world.chosen),
+        }
+        for name, (measure, value) in judged.items()
+    ]
+    world.evidence.exam = None
+    if _is_replaced(state):
+        world.evidence = Evidence(before=dict(state.exam.skills) if state.exam else {})
+
+
+def _exam_score(state: StepState, member: str) -> float | None:
+    """The share of correct answers."""
+    if state.exam is None or member not in state.exam.correct:
+        return None
+    correct = state.exam.correct[member]
+    return sum(correct) / (len(correct) * state.exam.attempts)
+
+
+def _replace_weakest(
+    state: StepState, judged: Mapping[str, tuple[str, float]], engine: Engine
+) -> None:
     """All children are made before one of them takes a place."""
     from redqueen.stages.evolve.breed import breed
 
     world, config = state.world, state.world.config.evolve
     replacements = plan_replacements(
-        [_standing(member, world) for member in world.members],
+        [_standing(member, world, *judged[member.id]) for member in world.members],
         config,
         stream(world.seed, state.step, "evolve"),
     )
@@ -55,7 +140,9 @@ def _replace_weakest(state: StepState, engine: Engine) -> None:
     for planned, adapter in zip(replacements, children, strict=True):
         dead = world.by_id(planned.dead)
         child = _child(planned, dead, state)
-        engine.write(world.slot(dead), adapter, reset_optimizer=config.child.reset_optimizer)
+        engine.write(world.slot(dead), adapter, reset_optimizer=config.child.optimizer == "reset")
+        if config.child.optimizer == "parent":
+            engine.copy_optimizer(world.slot(world.by_id(planned.parents[0])), world.slot(dead))
         settings = planned.settings()
         if further := _mutate_apart(child, adapter, state, engine):
             settings["further"] = further
@@ -66,15 +153,15 @@ def _replace_weakest(state: StepState, engine: Engine) -> None:
     state.metrics["evolve/replaced"] = len(replacements)
 
 
-def _standing(member: Member, world: World) -> Standing:
-    choice = world.config.evolve.fitness
+def _standing(member: Member, world: World, measure: str, fitness: float) -> Standing:
     return Standing(
         member.id,
         member.role,
         member.rating.mu,
         member.rating.sigma,
-        FITNESS[choice.type](member, choice.options),
-        world.learning_rate(member),
+        fitness,
+        measure,
+        world.own_learning_rate(member),
         world.temperature(member, member.role),
     )
 
@@ -115,5 +202,5 @@ def _mutate_apart(child: Member, adapter: "Adapter", state: StepState, engine: E
             return times
         operator = choose_from_mix(config.mutations, crosses=False, rng=rng)
         adapter = breed([adapter], operator, rng.getrandbits(63))
-        engine.write(world.slot(child), adapter, reset_optimizer=config.child.reset_optimizer)
+        engine.write(world.slot(child), adapter, reset_optimizer=False)
     return _MAX_MUTATIONS

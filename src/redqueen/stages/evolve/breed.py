@@ -24,7 +24,7 @@ def breed(
     with torch.no_grad():
         for group in stacks(parents, torch.device(device) if device else home):
             given = (group[0], group[-1]) if operator.crosses else group[:1]
-            child = _revive(operator.function(*given, operator.settings.options, rng), rng)
+            child = revive(operator.function(*given, operator.settings.options, rng), rng)
             for place, name in enumerate(child.names):
                 projections[name] = LoraPair(
                     child.a[place].to(home, copy=True), child.b[place].to(home, copy=True)
@@ -33,7 +33,7 @@ def breed(
     return Adapter(ordered, parents[0].rank, parents[0].alpha)
 
 
-def _revive(child: Stack, rng: OperatorRng) -> Stack:
+def revive(child: Stack, rng: OperatorRng) -> Stack:
     """A component with neither A nor B would never learn, since each one's gradient is a product
     with the other: its A is drawn as a newborn's."""
     lengths = child.a.norm(dim=1)

@@ -3,34 +3,28 @@
 They keep an adapter slot and their rating, propose and solve as they did then, and are not trained.
 """
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from redqueen.core.world import PastMember, World
 from redqueen.engine.protocol import Engine
 from redqueen.records import Member, Role
-from redqueen.stages.evolve.select import FITNESS, spread_over_run
+from redqueen.stages.evolve.select import spread_over_run
 
 _ROLES: tuple[Role, ...] = ("teacher", "student")
 
 
-def admit(world: World, step: int, engine: Engine) -> None:
-    """Every few steps the fittest of each role is kept as it is. The hall stays spread over the
-    run: one of its past gives way."""
+def admit(world: World, step: int, fitness: Mapping[str, float], engine: Engine) -> None:
+    """The fittest of each role is kept as it is. The hall stays spread over the run: one of its
+    past gives way."""
     config = world.config.evolve.hall_of_fame
-    if not config.size or step % config.every:
-        return
-    choice = world.config.evolve.fitness
-    rank = FITNESS[choice.type]
-
-    def fitness(member: Member) -> float:
-        return rank(member, choice.options)
-
     for number, role in enumerate(_ROLES):
         past = [past for past in world.hall_of_fame if past.member.role == role]
-        best = max((member for member in world.members if member.role == role), key=fitness)
+        members = [m for m in world.members if m.role == role and m.id in fitness]
+        best = max(members, key=lambda member: fitness[member.id])
         first = len(world.members) + number * config.size
-        new = PastMember(_rename(best, step), step)
-        kept = spread_over_run([*past, new], config.size, fitness)
+        new = PastMember(_rename(best, step), step, fitness[best.id])
+        kept = spread_over_run([*past, new], config.size)
         stay = [veteran for veteran in past if veteran in kept]
         if new in kept:
             taken = {veteran.member.slot for veteran in stay}

@@ -1,7 +1,6 @@
 """Who is replaced, by whose child, and what the child starts with: planned from fitness alone,
 without weights."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
@@ -84,7 +83,13 @@ def _plan_child(
     parents = sorted(candidates[: operator.parents], key=lambda parent: -parent.fitness)
     mu, sigma = _child_rating(parents, config)
     perturb = config.perturb
-    rate = _perturb(first.learning_rate, perturb.learning_rate_factor, 0.0, math.inf, rng)
+    rate = _perturb(
+        first.learning_rate,
+        perturb.learning_rate_factor,
+        perturb.learning_rate_low,
+        perturb.learning_rate_high,
+        rng,
+    )
     temperature = _perturb(
         first.temperature,
         perturb.temperature_factor,
@@ -102,7 +107,7 @@ def _plan_child(
         sigma,
         rate,
         temperature,
-        f"{config.selection.type}: {config.fitness.type} fitness {dead.fitness:.3f}",
+        f"{config.selection.type}: {dead.measure} fitness {dead.fitness:.3f}",
     )
 
 
@@ -130,6 +135,6 @@ def _child_rating(parents: Sequence[Standing], config: EvolveConfig) -> tuple[fl
 
 
 def _perturb(value: float, factor: float, low: float, high: float, rng: Random) -> float:
-    if factor == 1:
+    if factor == 1 or value == 0:  # who is not trained has nothing to change
         return value
     return min(high, max(low, value * (factor if rng.random() < 0.5 else 1 / factor)))

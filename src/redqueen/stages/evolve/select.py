@@ -15,17 +15,6 @@ from pydantic import Field
 
 from redqueen.config.registry import Choice, Entry, Registry
 from redqueen.core.world import PastMember
-from redqueen.records import Member
-
-
-def rating_bound(member: Member, settings: Choice) -> float:
-    """The lower bound of the rating, mu - 3 sigma."""
-    return member.rating.bound
-
-
-Fitness = Callable[[Member, Any], float]
-
-FITNESS: Registry[Fitness] = Registry("fitness", {"rating": rating_bound})
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +26,8 @@ class Standing:
     mu: float
     sigma: float
     fitness: float
+    measure: str = "rating"
+    """What its fitness is a measure of, by name."""
     learning_rate: float = 0.0
     """Its own, where members have their own."""
     temperature: float = 1.0
@@ -117,11 +108,10 @@ SELECTIONS: Registry[Selection] = Registry(
 )
 
 
-def spread_over_run(
-    past: Sequence[PastMember], size: int, fitness: Callable[[Member], float]
-) -> list[PastMember]:
+def spread_over_run(past: Sequence[PastMember], size: int) -> list[PastMember]:
     """Up to `size` past members, spread over the run: the time so far is cut into as many eras, and
-    each gives its fittest. Fitness is compared within an era only, since ratings drift."""
+    each gives its fittest. Fitness is compared within an era only: it is relative to the others of
+    its time."""
     if not past or size < 1:
         return []
     steps = [veteran.step for veteran in past]
@@ -129,6 +119,6 @@ def spread_over_run(
     best: dict[int, PastMember] = {}
     for veteran in sorted(past, key=lambda past: (past.step, past.member.id, past.member.version)):
         era = min(size - 1, (veteran.step - first) * size // max(1, last - first))
-        if era not in best or fitness(veteran.member) > fitness(best[era].member):
+        if era not in best or veteran.fitness > best[era].fitness:
             best[era] = veteran
     return [best[era] for era in sorted(best)]

@@ -19,6 +19,8 @@ def match(states: Sequence[StepState]) -> None:
     for state in states:
         pairings = _pair_world(state.world, state.step)
         state.pairings = [PairingState(*numbered) for numbered in enumerate(pairings)]
+        if state.world.config.is_evolving:
+            state.pairings += _add_students(state)
 
 
 def _pair_world(world: World, step: int) -> list[Pairing]:
@@ -33,6 +35,24 @@ def _pair_world(world: World, step: int) -> list[Pairing]:
     if world.hall_of_fame:
         return _bring_back(pairings, world, stream(world.seed, step, "hall"))
     return pairings
+
+
+def _add_students(state: StepState) -> list[PairingState]:
+    """Further students for each teacher's problems; everybody meets as many as the others."""
+    world, rng = state.world, stream(state.world.seed, state.step, "more students")
+    met = dict.fromkeys((student.id for student in world.students), 0)
+    added: list[PairingState] = []
+    for lead in state.pairings:
+        taken = {lead.pairing.student.id, lead.pairing.teacher.id}
+        for _ in range(world.config.match.students_per_problem - 1):
+            others = [student for student in world.students if student.id not in taken]
+            student = min(rng.sample(others, len(others)), key=lambda student: met[student.id])
+            met[student.id] += 1
+            taken.add(student.id)
+            number = len(state.pairings) + len(added)
+            pairing = _pair(lead.pairing.teacher, student, world)
+            added.append(PairingState(number, pairing, lead))
+    return added
 
 
 def _pair(teacher: Member, student: Member, world: World) -> Pairing:

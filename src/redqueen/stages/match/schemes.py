@@ -81,11 +81,31 @@ def self_play(
     return [(member, member) for member in teachers]
 
 
+def cross_play(
+    teachers: Sequence[Member],
+    students: Sequence[Member],
+    step: int,
+    rng: Random,
+    config: RateConfig,
+    settings: Choice,
+) -> list[tuple[Member, Member]]:
+    """Every member attempts another's problems, never its own: a ring in random order."""
+    ring = rng.sample(teachers, len(teachers))
+    return list(zip(ring, [*ring[1:], ring[0]], strict=True))
+
+
 self_play.both_roles = True  # type: ignore[attr-defined]
+cross_play.both_roles = True  # type: ignore[attr-defined]
 
 SCHEMES: Registry[Scheme] = Registry(
     "match scheme",
-    {"pfsp": pfsp, "uniform": uniform, "round_robin": round_robin, "self_play": self_play},
+    {
+        "pfsp": pfsp,
+        "uniform": uniform,
+        "round_robin": round_robin,
+        "self_play": self_play,
+        "cross_play": cross_play,
+    },
 )
 
 

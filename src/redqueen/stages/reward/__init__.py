@@ -1,9 +1,10 @@
 """The reward stage: what every proposal earns its teacher, and every attempt its student."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from redqueen.core.state import StepState
-from redqueen.records import Attempt, Problem
+from redqueen.core.state import Judged, ProposalResult, StepState
+from redqueen.records import Attempt, Author, Problem
 from redqueen.stages.reward.student import STUDENT_REWARDS
 from redqueen.stages.reward.teacher import TEACHER_REWARDS
 
@@ -22,12 +23,29 @@ def _reward_world(state: StepState) -> None:
             result.solve_rate = solve_rate(result.attempts)
             result.novel = result.behaviour not in behaviours
             behaviours.add(result.behaviour)
-        result.reward = reward_teacher(
-            result.verdict, result.solve_rate or 0.0, result.novel, teacher.options
-        )
+        result.reward = reward_teacher(_judged(result), teacher.options)
+    for result, _ in state.replayed:
+        result.solve_rate = solve_rate(result.attempts)
+    for result in (*state.results, *state.replays):
         result.attempt_rewards = [
-            reward_student(attempt, student.options) for attempt in result.attempts
+            0.0 if attempt.verdict == "voided" else reward_student(attempt, student.options)
+            for attempt in result.attempts
         ]
+
+
+def _judged(result: ProposalResult) -> Judged:
+    if result.solve_rate is None:
+        return Judged(result.verdict)
+    by_student: dict[Author | None, list[Attempt]] = defaultdict(list)
+    for attempt in result.attempts:
+        by_student[attempt.author].append(attempt)
+    return Judged(
+        result.verdict,
+        result.solve_rate,
+        len(result.attempts),
+        tuple(map(solve_rate, by_student.values())),
+        result.novel,
+    )
 
 
 def solve_rate(attempts: Sequence[Attempt]) -> float:

@@ -2,12 +2,22 @@
 one pass."""
 
 import math
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
+from redqueen.config.registry import Choice
+from redqueen.config.stages import UpdateConfig
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import ProposalResult, Row, StepState
-from redqueen.engine.protocol import OptimizerSettings, SlotStats, TrainSample
+from redqueen.engine.protocol import (
+    Engine,
+    OptimizerSettings,
+    SlotStats,
+    TrainSample,
+    TrainStats,
+)
+from redqueen.records import Rejection
 from redqueen.stages.update.advantages import Sample, estimate_advantages
 from redqueen.stages.update.losses import bind_loss
 from redqueen.stages.update.minibatches import merge_stats, split_minibatches
@@ -28,6 +38,8 @@ class _Place:
 
 
 def update(states: Sequence[StepState], ports: Ports) -> None:
+    for state in states:
+        _steer_teachers(state)
     samples = [sample for state in states for sample in _train_samples(state)]
     ports.on_progress("update", 0, len(samples))
     config, engine = states[0].world.config.update, ports.engine
@@ -40,11 +52,17 @@ def update(states: Sequence[StepState], ports: Ports) -> None:
         for state in states
         for member in state.world.members
     }
-    loss = bind_loss(config.loss)
-    stats, grad_norms, diverged = [], dict[int, float](), set[int]()
+    teachers = {
+        state.world.slot(member)
+        for state in states
+        for member in state.world.members
+        if member.role == "teacher"
+    }
+    stats, grad_norms, diverged = list[TrainStats](), dict[int, float](), set[int]()
     for minibatch in split_minibatches(samples, config.optimizer_steps):
-        stats.append(engine.accumulate(minibatch, loss, config.kl))
-        learning = stats[-1].slots.keys() - diverged
+        parts = _accumulate(minibatch, teachers, config, engine)
+        stats += parts
+        learning = {slot for part in parts for slot in part.slots} - diverged
         stepped = engine.step({slot: optimizers[slot] for slot in sorted(learning)})
         diverged |= stepped.diverged
         for slot, norm in stepped.grad_norms.items():
@@ -52,6 +70,11 @@ def update(states: Sequence[StepState], ports: Ports) -> None:
     total = merge_stats(stats)
     for state in states:
         state.metrics["update/peak_gb"] = total.peak_gb
+        state.metrics["time/cores"] = total.cores
+        own = merge_stats(_blocks_of(state, stats))
+        state.metrics["update/ratio"] = own.ratio
+        for position, gap in own.gap_by_position.items():
+            state.metrics[f"update/logprob_gap/from_{position}"] = gap
         _measure_distances(state, ports)
         world = state.world
         slots = {member.id: world.slot(member) for member in world.members}
@@ -63,7 +86,42 @@ def update(states: Sequence[StepState], ports: Ports) -> None:
             if trained and slots[member.id] not in diverged:
                 row = _update_row(trained, grad_norms[slots[member.id]])
                 state.updates.append({"member": member.id, **row})
+                world.trained_tokens += trained.tokens
                 world.change(member.id, version=member.version + 1)
+
+
+def _blocks_of(state: StepState, stats: Sequence[TrainStats]) -> list[TrainStats]:
+    """What was computed for members of this world, and for others as far as it was together."""
+    slots = {state.world.slot(member) for member in state.world.members}
+    parts = [part for one in stats for part in one.blocks or (one,)]
+    return [part for part in parts if slots & set(part.slots)]
+
+
+def _accumulate(
+    samples: Sequence[TrainSample], teachers: Container[int], config: UpdateConfig, engine: Engine
+) -> list[TrainStats]:
+    """Gradients of all samples: in one pass, or in two where teachers have a loss of their own."""
+    teacher_loss = config.loss if config.teacher_loss is None else config.teacher_loss
+    teacher_kl = config.kl if config.teacher_kl is None else config.teacher_kl
+    own: dict[tuple[str, float], tuple[Choice, list[TrainSample]]] = {}
+    for sample in samples:
+        teaches = sample.slot in teachers
+        loss, kl = (teacher_loss, teacher_kl) if teaches else (config.loss, config.kl)
+        own.setdefault((repr(loss), kl), (loss, []))[1].append(sample)
+    return [engine.accumulate(mine, bind_loss(loss), kl) for (_, kl), (loss, mine) in own.items()]
+
+
+def _steer_teachers(state: StepState) -> None:
+    """The harder the problems already are, the slower teachers learn."""
+    world, config = state.world, state.world.config.update
+    rates = [result.solve_rate for result, _ in state.solvable if result.solve_rate is not None]
+    if not (config.target_pass_rate and rates):
+        return
+    too_easy = sum(rates) / len(rates) - config.target_pass_rate
+    low, high = config.target_bounds
+    factor = world.teacher_rate_factor * math.exp(config.target_gain * too_easy)
+    world.teacher_rate_factor = min(high, max(low, factor))
+    state.metrics["update/teacher_rate_factor"] = world.teacher_rate_factor
 
 
 def _train_samples(state: StepState) -> list[TrainSample]:
@@ -80,6 +138,8 @@ def _train_samples(state: StepState) -> list[TrainSample]:
         member, rollout = world.by_id(sample.member), sample.rollout
         if math.isnan(rollout.logprob):  # the adapter has diverged: nothing is learned from it
             diverged.add(member.id)
+            continue
+        if not world.learning_rate(member):
             continue
         train.append(
             TrainSample(
@@ -101,8 +161,9 @@ def _collect(state: StepState) -> tuple[list[Sample], list[_Place]]:
     places: list[_Place] = []
     past = {past.member.id for past in state.world.hall_of_fame}
     alone = state.world.config.propose.samples == 1
-    for number, result in enumerate(state.results):
-        teacher, student, kind = result.teacher.member, result.student.member, result.proposal.kind
+    most = state.world.config.update.attempts
+    for number, result in enumerate([*state.results, *state.replays]):
+        teacher, kind = result.teacher.member, result.proposal.kind
         result.attempt_advantages = [0.0] * len(result.attempts)
         if result.proposal.rollout is not None and teacher not in past:
             group = ("kind", kind) if alone else ("prompt", result.prompt)
@@ -110,15 +171,16 @@ def _collect(state: StepState) -> tuple[list[Sample], list[_Place]]:
                 Sample(teacher, group, "teacher", kind, result.proposal.rollout, result.reward)
             )
             places.append(_Place(result))
-        if student in past:
+        if isinstance(result.verdict, Rejection):  # a voided problem
             continue
+        group, counts = ("problem", number), Counter[str]()
         for place, attempt in enumerate(result.attempts):
-            assert attempt.rollout is not None
-            earned = result.attempt_rewards[place]
-            samples.append(
-                Sample(student, ("problem", number), "student", kind, attempt.rollout, earned)
-            )
-            places.append(_Place(result, place))
+            assert attempt.rollout is not None and attempt.author is not None
+            student, earned = attempt.author.member, result.attempt_rewards[place]
+            counts[student] += 1
+            if student not in past and (not most or counts[student] <= most):
+                samples.append(Sample(student, group, "student", kind, attempt.rollout, earned))
+                places.append(_Place(result, place))
     return samples, places
 
 

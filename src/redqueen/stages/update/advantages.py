@@ -7,7 +7,7 @@ other member.
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,8 +61,16 @@ def reinforce_pp(samples: Sequence[Sample], settings: Choice) -> list[float]:
 
 
 def trr_pp(samples: Sequence[Sample], settings: Choice) -> list[float]:
-    """Task-relative REINFORCE++ (Absolute Zero): whitened for each role and task kind."""
-    return _by_group(samples, lambda sample: (sample.role, sample.kind), _whiten)
+    """Task-relative REINFORCE++ (Absolute Zero, arXiv 2505.03335): whitened for each role and task
+    kind, over tokens: a long sample counts for more of the mean than a short one."""
+    values = [0.0] * len(samples)
+    for rows in _group_rows(samples, lambda sample: (sample.role, sample.kind)):
+        lengths = [len(samples[row].rollout.tokens) for row in rows]
+        for row, value in zip(
+            rows, _whiten([samples[row].reward for row in rows], lengths), strict=True
+        ):
+            values[row] = value
+    return values
 
 
 def grpo(samples: Sequence[Sample], settings: Choice) -> list[float]:
@@ -85,16 +93,24 @@ def _by_group(
     key: Callable[[Sample], Hashable],
     estimate: Callable[[list[float]], list[float]],
 ) -> list[float]:
-    groups: dict[Hashable, list[int]] = defaultdict(list)
-    for number, sample in enumerate(samples):
-        groups[key(sample)].append(number)
     values = [0.0] * len(samples)
-    for numbers in groups.values():
-        rewards = [samples[number].reward for number in numbers]
-        if max(rewards) - min(rewards) > 1e-9:
-            for number, value in zip(numbers, estimate(rewards), strict=True):
-                values[number] = value
+    for rows in _group_rows(samples, key):
+        for row, value in zip(rows, estimate([samples[row].reward for row in rows]), strict=True):
+            values[row] = value
     return values
+
+
+def _group_rows(
+    samples: Sequence[Sample], key: Callable[[Sample], Hashable]
+) -> Iterator[list[int]]:
+    """The numbers of the samples of each group in which rewards differ."""
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    for row, sample in enumerate(samples):
+        groups[key(sample)].append(row)
+    for rows in groups.values():
+        rewards = [samples[row].reward for row in rows]
+        if max(rewards) - min(rewards) > 1e-9:
+            yield rows
 
 
 def _center(rewards: list[float]) -> list[float]:
@@ -102,10 +118,15 @@ def _center(rewards: list[float]) -> list[float]:
     return [reward - mean for reward in rewards]
 
 
-def _whiten(rewards: list[float]) -> list[float]:
-    centred = _center(rewards)
-    spread = math.sqrt(math.fsum(value * value for value in centred) / len(centred))
-    return [value / max(spread, _FLOOR) for value in centred]
+def _whiten(rewards: list[float], weights: Sequence[int] = ()) -> list[float]:
+    weights = weights or [1] * len(rewards)
+    total = sum(weights)
+    if not total:  # nothing was sampled but empty texts
+        return [0.0] * len(rewards)
+    mean = math.fsum(map(math.prod, zip(rewards, weights, strict=True))) / total
+    squares = [(reward - mean) ** 2 for reward in rewards]
+    spread = math.sqrt(math.fsum(map(math.prod, zip(squares, weights, strict=True))) / total)
+    return [(reward - mean) / max(spread, _FLOOR) for reward in rewards]
 
 
 def _leave_one_out(rewards: list[float]) -> list[float]:

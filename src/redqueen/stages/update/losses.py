@@ -11,6 +11,7 @@ Below, r is the probability of a token now over that when it was sampled, and A 
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, PositiveInt
@@ -82,12 +83,20 @@ class Cispo(Clipped):
 
 class Reinforce(LossChoice):
     type: str = "reinforce"
+    max_ratio: float = Field(default=2.0, ge=0)
+    """Truncated importance sampling: every token is weighted by r, at most this much. It corrects
+    for a sampler that rounds differently than training does. 0: not at all."""
 
 
-def reinforce(batch: LossBatch, settings: LossChoice) -> "Tensor":
-    """The plain policy gradient (Williams 1992): -A log p. Exact as long as the policy is the one
-    that sampled, with one optimizer step."""
-    return -batch.advantages * batch.logprobs
+def reinforce(batch: LossBatch, settings: Reinforce) -> "Tensor":
+    """The plain policy gradient (Williams 1992), weighted by the truncated ratio: -min(r, c) A log
+    p, without a gradient through r. Meant for one optimizer step."""
+    losses = -batch.advantages * batch.logprobs
+    return (
+        losses * _ratio(batch).clamp(max=settings.max_ratio).detach()
+        if settings.max_ratio
+        else losses
+    )
 
 
 def ppo(batch: LossBatch, settings: Clipped) -> "Tensor":
@@ -132,5 +141,15 @@ LOSSES: Registry[Callable[[LossBatch, Any], "Tensor"]] = Registry(
 def bind_loss(choice: Choice) -> Loss:
     """The loss that a setting chooses, as an engine takes it."""
     average = choice.average if isinstance(choice, LossChoice) else "tokens"
-    per_token: Callable[..., Tensor] = LOSSES[choice.type]
-    return Loss(lambda batch: per_token(batch, choice.options), average)
+    return Loss(BoundLoss(choice.type, choice.options), average)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundLoss:
+    """A loss by name with its settings. It can be sent to another process."""
+
+    type: str
+    options: Any
+
+    def __call__(self, batch: LossBatch) -> "Tensor":
+        return LOSSES[self.type](batch, self.options)

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from redqueen.engine.merge_stats import mean_gaps, mean_ratio
 from redqueen.engine.protocol import SlotStats, TrainSample, TrainStats
 
 
@@ -43,6 +44,9 @@ def merge_stats(parts: Sequence[TrainStats]) -> TrainStats:
         shared_frac=1 - sum(unpadded) / sum(unshared) if padded else 0.0,
         seconds=sum(part.seconds for part in parts),
         peak_gb=max((part.peak_gb for part in parts), default=math.nan),
+        cores=min((part.cores for part in parts), default=math.nan),
+        ratio=mean_ratio(parts),
+        gap_by_position=mean_gaps(parts),
     )
 
 

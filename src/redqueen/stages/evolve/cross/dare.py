@@ -31,12 +31,12 @@ class Dare(OperatorSettings):
 def dare(first: "Stack", second: "Stack", settings: Dare, rng: "OperatorRng") -> "Stack":
     keep = 1 - settings.drop
     return combined(
-        _thinned(first, keep, rng),
-        _thinned(second, keep, rng),
+        thinned(first, keep, rng),
+        thinned(second, keep, rng),
         1 - settings.share,
         settings.share,
     )
 
 
-def _thinned(parent: "Stack", keep: float, rng: "OperatorRng") -> "Stack":
+def thinned(parent: "Stack", keep: float, rng: "OperatorRng") -> "Stack":
     return replace(parent, b=parent.b * (rng.uniform(parent.names, parent.b) < keep) / keep)

@@ -34,7 +34,7 @@ def ties(first: "Stack", second: "Stack", settings: Ties, rng: "OperatorRng") ->
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)
-    parents = [_trimmed(entries, settings.density) for entries in span.coordinates()]
+    parents = [trimmed(entries, settings.density) for entries in span.coordinates()]
     return span.from_coordinates(elected(parents, parents))
 
 
@@ -46,7 +46,8 @@ def elected(votes: "list[Tensor]", parents: "list[Tensor]") -> "Tensor":
     return (first + second).mul_(0.5).where(one * other > 0, heavier)
 
 
-def _trimmed(entries: "Tensor", density: float) -> "Tensor":
+def trimmed(entries: "Tensor", density: float) -> "Tensor":
+    """The largest entries, by size; the others are nil."""
     if density == 1:
         return entries
     sizes = entries.abs()
