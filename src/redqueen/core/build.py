@@ -9,7 +9,7 @@ import logging
 import platform
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,12 +19,13 @@ from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml, to_toml, validate
 from redqueen.core.pipeline import Ports, background_executor
 from redqueen.core.world import World, new_world
-from redqueen.engine.protocol import BaseInfo, Engine, EngineSpec, create_engine
+from redqueen.engine.blocks.engine import BlockEngine
+from redqueen.engine.protocol import Engine, EngineSpec, create_engine
 from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.errors import ConfigError, unknown
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
-from redqueen.ledger.store import Ledger, about_of, base_weights, last_step, open_to_read
+from redqueen.ledger.store import Ledger, Rows, about_of, base_weights, last_step, open_to_read
 from redqueen.records import Problem
 from redqueen.rng import seed_for
 from redqueen.sandbox import Sandbox
@@ -65,9 +66,10 @@ class Parts:
     ports: Ports
     ledger: Ledger
     checkpoints: Checkpoints
-    mixes_worlds: bool
-    """Whether one engine call may serve several worlds. Faster on a GPU, but then the last bits of
-    a world's figures depend on the others."""
+    mixes_worlds: bool = True
+    """Whether one engine call may serve several worlds."""
+    changes: Mapping[str, Rows] = field(default_factory=dict)
+    """Rows of the ledger to be written once the run is restored."""
 
 
 def build_run(stack: ExitStack, arms: Sequence[Arm], make_folder: Callable[[], Path]) -> Parts:
@@ -79,13 +81,14 @@ def build_run(stack: ExitStack, arms: Sequence[Arm], make_folder: Callable[[], P
     worlds = build_worlds(arms, ports)
     folder = make_folder()
     stack.enter_context(RunLock(folder))
-    ledger = Ledger.create(folder, _about(config, engine.base), _world_rows(arms))
+    ledger = Ledger.create(folder, _about(config, engine), _world_rows(arms))
     return _assemble(stack, config, worlds, ports, ledger)
 
 
 def rebuild_run(stack: ExitStack, folder: Path, steps: int | None, base: str | None) -> Parts:
     """A run that is there, to be restored from its checkpoint; with `steps`, to go further than it
-    was to go; `base`: where its base is now."""
+    was to go; `base`: where its base is now. Nothing is written yet: what is refused, here or when
+    its checkpoint is loaded, has changed nothing."""
     arms = read_arms(folder)
     before = arms[0][1]
     if steps is not None and steps != before.steps:
@@ -96,12 +99,13 @@ def rebuild_run(stack: ExitStack, folder: Path, steps: int | None, base: str | N
     ports = open_ports(stack, config, engine)
     worlds = build_worlds(arms, ports)
     ledger = Ledger.open(folder)
-    _warn_of_changes(ledger.about, _about(before, engine.base))
+    _warn_of_changes(ledger.about, _about(before, engine))
+    parts = _assemble(stack, config, worlds, ports, ledger)
     if config.steps != before.steps:
-        changed = {"config": to_toml(config), "steps": str(config.steps), "ended": ""}
-        ledger.add("run", [{"name": name, "value": value} for name, value in changed.items()])
-        ledger.add("worlds", _world_rows(arms))
-    return _assemble(stack, config, worlds, ports, ledger)
+        about = {"config": to_toml(config), "steps": str(config.steps), "ended": ""}
+        rows = [{"name": name, "value": value} for name, value in about.items()]
+        parts.changes = {"run": rows, "worlds": _world_rows(arms)}
+    return parts
 
 
 def open_engine(
@@ -119,6 +123,7 @@ def open_engine(
         dtype=config.dtype,
         seed=config.seed,
         fingerprint=fingerprint,
+        worlds=tuple(config.slots for config in configs),
     )
     engine = create_engine(config.engine.type, spec)
     stack.callback(engine.close)
@@ -218,7 +223,7 @@ def _assemble(
 ) -> Parts:
     stack.enter_context(ledger)
     checkpoints = Checkpoints(ledger.folder, config.ledger.keep)
-    return Parts(config, worlds, ports, ledger, checkpoints, ports.engine.base.on_gpu)
+    return Parts(config, worlds, ports, ledger, checkpoints)
 
 
 def _world_rows(arms: Sequence[Arm]) -> list[dict[str, object]]:
@@ -264,7 +269,9 @@ def _warn_of_changes(then: Mapping[str, str], now: Mapping[str, str]) -> None:
         )
 
 
-def _about(config: Config, base: BaseInfo) -> dict[str, str]:
+def _about(config: Config, engine: Engine) -> dict[str, str]:
+    base = engine.base
+    blocks = engine.layout.sizes if isinstance(engine, BlockEngine) else [engine.slots]
     machine = {
         "platform": platform.platform(),
         "python": platform.python_version(),
@@ -277,6 +284,7 @@ def _about(config: Config, base: BaseInfo) -> dict[str, str]:
         "base": base.name,
         "base_weights": base.fingerprint,
         "parameters": str(base.parameters),
+        "blocks": json.dumps(blocks),  # slots that were computed together
         "version": __version__,
         "machine": json.dumps(machine),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -12,7 +12,6 @@ plays them again. Random streams follow from seed and step: they come out alike.
 
 import contextlib
 import logging
-import math
 import statistics
 import time
 from collections.abc import Iterator, Sequence
@@ -27,9 +26,11 @@ from redqueen.core.build import Arm, Parts, build_run, rebuild_run
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import Row, StepState
 from redqueen.core.step import play_step
+from redqueen.core.stop import why_stop
 from redqueen.core.world import World
+from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine
-from redqueen.errors import ConfigError, RedQueenError, StorageError
+from redqueen.errors import ConfigError, RedQueenError, StorageError, explain_disk
 from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.members import adapter_name
@@ -127,6 +128,7 @@ class Run:
             parts = rebuild_run(stack, folder, steps, base)
             run = cls(parts, stack)
             run.restore()
+            run.ledger.add_tables(parts.changes)
             run._stack = stack.pop_all()
         return run
 
@@ -180,8 +182,10 @@ class Run:
         states = [StepState(world, step) for world in self.worlds if not world.stopped]
         for group in _group(states, self.mixes_worlds):
             play_step(group, self.ports)
+        if isinstance(self.engine, BlockEngine):
+            states[0].metrics |= self.engine.worker_metrics()
         for state in states:
-            state.world.stopped = _why_stop(state)
+            state.world.stopped = why_stop(state)
         with self.ports.timed("ledger"):
             self._write(step, states)
         self.ledger.add(
@@ -226,7 +230,6 @@ class Run:
 
     def restore(self) -> None:
         """Go back to the newest checkpoint that is whole."""
-        self.checkpoints.sweep()
         last = self.ledger.last_step()
         checkpoint = self.checkpoints.newest(at_most=last)
         if checkpoint is None and last > 0:
@@ -236,12 +239,14 @@ class Run:
                 "work."
             )
         if checkpoint is None:  # killed before the first checkpoint: nothing was played yet
+            self.checkpoints.sweep()
             self.ledger.truncate(-1)
             self.begin()
             return
         for world, snapshot in zip(self.worlds, checkpoint.state["worlds"], strict=True):
             world.restore(snapshot)
         self.engine.load(checkpoint.folder, self._adapter_names())
+        self.checkpoints.sweep()
         self.ledger.truncate(checkpoint.step)
         self.step = self._saved = checkpoint.step
 
@@ -249,7 +254,9 @@ class Run:
         """Take a checkpoint."""
         state = {"worlds": [world.snapshot() for world in self.worlds]}
         names = self._adapter_names()
-        self.checkpoints.save(self.step, lambda folder: self.engine.save(folder, names), state)
+        self.engine.checkpointed(
+            self.checkpoints.save(self.step, lambda folder: self.engine.save(folder, names), state)
+        )
         self._saved = self.step
 
     def _snapshot(self) -> None:
@@ -261,9 +268,10 @@ class Run:
             for member in world.members
         )
         base = self.engine.base
-        write_snapshot(
-            self.folder, self.step, members, base=base.name, fingerprint=base.fingerprint
-        )
+        with explain_disk(self.folder / "snapshots"):
+            write_snapshot(
+                self.folder, self.step, members, base=base.name, fingerprint=base.fingerprint
+            )
 
     def _adapter_names(self) -> dict[int, str]:
         """The folder of each adapter slot in a checkpoint, such as 0/S2.30."""
@@ -272,40 +280,6 @@ class Run:
             for world in self.worlds
             for member in (*world.members, *(past.member for past in world.hall_of_fame))
         }
-
-
-def _why_stop(state: StepState) -> str:
-    """Why a world can learn nothing more; empty when it can."""
-    world, stop, where = state.world, state.world.config.stop, f"stopped after step {state.step}"
-    if state.diverged:
-        return (
-            f"{where}: {', '.join(state.diverged)} diverged: NaN in the gradient or in sampled "
-            "log-probabilities. The rest of that update was discarded. Lower update.learning_rate "
-            "in a new run; if it is the first step, the base's dtype may be too narrow "
-            "(dtype=float32)."
-        )
-    if world.steps_without_problem >= stop.steps_without_problem:
-        return (
-            f"{where}: no proposal was a valid problem in {world.steps_without_problem} steps. "
-            "The base may not understand the prompts (look at `verify/rejected/...`), or the "
-            "teachers have unlearned it (lower update.learning_rate)."
-        )
-    if world.steps_without_update >= stop.steps_without_update:
-        return (
-            f"{where}: in {world.steps_without_update} steps no member had anything to learn, "
-            "because all rewards of every prompt were equal. More solve.attempts or "
-            "propose.samples, or other problems, would make a difference."
-        )
-    for role in ("teacher", "student", "both"):
-        # all begin as the base: who has not been trained yet does not count
-        least = state.metrics.get(f"population/least_distance/{role}", math.inf)
-        trained = all(member.version for member in world.members if member.role == role)
-        if least < stop.least_distance and trained:
-            return (
-                f"{where}: two members of the role {role} have become one (distance {least:.3g}, "
-                f"stop.least_distance={stop.least_distance})."
-            )
-    return ""
 
 
 def _group(states: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
@@ -324,7 +298,15 @@ def _group(states: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
     return list(groups.values())
 
 
-_OWN = {"estimator", "learning_rate", "teacher_learning_rate"}
+_OWN = {
+    "attempts",
+    "estimator",
+    "learning_rate",
+    "teacher_learning_rate",
+    "target_pass_rate",
+    "target_gain",
+    "target_bounds",
+}
 """Settings of the update that worlds in one engine call may differ in."""
 
 

@@ -1,14 +1,15 @@
 """One world's part of a step in the making: what each stage adds to it."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from redqueen.core.world import World
+from redqueen.core.world import Exam, World
 from redqueen.records import (
     Attempt,
     Author,
     Birth,
     Death,
+    Member,
     Pairing,
     Problem,
     Proposal,
@@ -23,8 +24,23 @@ class Game:
     """What one game says about a pairing."""
 
     score: float
-    """The student's."""
+    """The student's; the teacher's where the teacher alone is rated."""
     student_won: bool
+    rates: Literal["both", "student", "teacher"] = "both"
+    """Whose rating it moves. A student meets the teacher's rating, a teacher that is rated alone
+    the mean teacher's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What came of a pairing: all that its games are decided by."""
+
+    solve_rates: tuple[float | None, ...]
+    """The student's, for each proposal; None where it is no problem."""
+    reward: float
+    """The teacher's, on average over its proposals."""
+    expected_reward: float
+    """The mean of the teachers of this step."""
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +49,23 @@ class PairingState:
 
     number: int
     pairing: Pairing
+    lead: "PairingState | None" = None
+    """Where several students meet a teacher's problems: the pairing that they were written for."""
     games: list[Game] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A proposal, verified and attempted: all that its reward is decided by."""
+
+    verdict: Problem | Rejection
+    solve_rate: float = 0.0
+    """Share of correct attempts; 0 for a rejection."""
+    attempts: int = 0
+    solve_rates: tuple[float, ...] = ()
+    """Of each student that attempted it."""
+    novel: bool = False
+    """It behaves like no problem before it in this world."""
 
 
 @dataclass(slots=True, eq=False)
@@ -64,10 +96,8 @@ class ProposalResult:
         member = self.match.pairing.teacher
         return Author(member.id, member.version)
 
-    @property
-    def student(self) -> Author:
-        member = self.match.pairing.student
-        return Author(member.id, member.version)
+    def attempts_of(self, student: str) -> list[Attempt]:
+        return [one for one in self.attempts if one.author and one.author.member == student]
 
 
 @dataclass(slots=True, eq=False)
@@ -80,9 +110,20 @@ class StepState:
     """What training did, a row for each member that was trained."""
     diverged: list[str] = field(default_factory=list)
     """Members with a non-finite gradient, or with NaN log-probabilities."""
+    exam: Exam | None = None
+    """What the students answered, in steps with an exam."""
+    fitness: list[Row] = field(default_factory=list)
+    """Of every member that selection looked at, a row each."""
+    replays: list[ProposalResult] = field(default_factory=list)
+    """Problems from the archive that students attempt again. They train no teacher."""
     births: list[Birth] = field(default_factory=list)
     deaths: list[Death] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
+
+    def students_of(self, result: ProposalResult) -> list[Member]:
+        """Who attempts a proposal."""
+        more = [match for match in self.pairings if match.lead is result.match]
+        return [match.pairing.student for match in (result.match, *more)]
 
     @property
     def solvable(self) -> list[tuple[ProposalResult, Problem]]:
@@ -90,6 +131,15 @@ class StepState:
         return [
             (result, result.verdict)
             for result in self.results
+            if isinstance(result.verdict, Problem)
+        ]
+
+    @property
+    def replayed(self) -> list[tuple[ProposalResult, Problem]]:
+        """Those from the archive."""
+        return [
+            (result, result.verdict)
+            for result in self.replays
             if isinstance(result.verdict, Problem)
         ]
 

@@ -14,7 +14,7 @@ from redqueen.stages.propose import propose
 from redqueen.stages.rate import rate
 from redqueen.stages.record import record
 from redqueen.stages.reward import reward
-from redqueen.stages.solve import solve
+from redqueen.stages.solve import answer, solve
 from redqueen.stages.update import update
 from redqueen.stages.verify import start_verification, verify
 
@@ -36,6 +36,6 @@ def play_step(states: Sequence[StepState], ports: Ports) -> None:
     with ports.timed("update"):
         update(states, ports)
     with ports.timed("evolve"):
-        evolve(states, ports)
+        evolve(states, ports, answer)  # students sit an exam before anybody is replaced
     with ports.timed("record"):
         record(states, ports)

@@ -1,12 +1,13 @@
 """A world: one ecology of members with its archive and its memory of what was there before. All
 that a step changes is here."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from redqueen.config.schema import Config
-from redqueen.core.archive import Archive
+from redqueen.core.archive import Archive, LastSolved
 from redqueen.records import Member, Problem, Rating, Role
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import load_problem, problem_fields
@@ -21,6 +22,41 @@ class PastMember:
 
     member: Member
     step: int
+    fitness: float = 0.0
+    """When it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """What all students of a world answered to the same archived problems. Nobody is trained on
+    it."""
+
+    problems: tuple[Problem, ...]
+    attempts: int
+    """Of each student at each problem."""
+    correct: Mapping[str, tuple[int, ...]]
+    """By student: correct answers to each problem."""
+    skills: Mapping[str, float]
+    """By student, as fitted: what students are ranked by."""
+    tokens: int = 0
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What fitness is judged by: all since members were last replaced, and the exam."""
+
+    rewards: dict[str, tuple[float, int]] = field(default_factory=dict)
+    """By teacher: the sum over its proposals, and their number."""
+    taught: dict[str, Counter[str]] = field(default_factory=dict)
+    """By teacher: attempts at its problems, by student."""
+    before: dict[str, float] = field(default_factory=dict)
+    """By student: its skill in the exam before."""
+    exam: Exam | None = None
+    """Of this step."""
+
+    def snapshot(self) -> dict[str, Any]:
+        """As JSON can hold it. The exam is over when the step is."""
+        return {"rewards": self.rewards, "taught": self.taught, "before": self.before}
 
 
 @dataclass(slots=True)
@@ -48,21 +84,44 @@ class World:
     """Why it plays no further, where it does not: it has nothing left to learn from."""
     hall_of_fame: list[PastMember] = field(default_factory=list)
     """Past members that may be met again."""
+    evidence: Evidence = field(default_factory=Evidence)
+    teacher_rate_factor: float = 1.0
+    """On teachers' learning rates, steered toward update.target_pass_rate."""
+    trained_tokens: int = 0
+    chosen: str = ""
+    """The fittest student, as of the last time that fitness was judged."""
 
     @property
     def seed(self) -> int:
         return self.config.seed
+
+    @property
+    def has_enough_tokens(self) -> bool:
+        """Whether it has trained on as many as it was to."""
+        return 0 < self.config.stop.tokens <= self.trained_tokens
+
+    @property
+    def students(self) -> list[Member]:
+        """Members that solve problems."""
+        return [member for member in self.members if member.role != "teacher"]
 
     def slot(self, member: Member) -> int:
         """The member's adapter slot in the engine."""
         return self.first_slot + member.slot
 
     def learning_rate(self, member: Member) -> float:
+        """What it is trained with now."""
+        factor = self.teacher_rate_factor if member.role == "teacher" else 1.0
+        return factor * self.own_learning_rate(member)
+
+    def own_learning_rate(self, member: Member) -> float:
         """Its own, or that of its role."""
         config = self.config.update
         if member.learning_rate is not None:
             return member.learning_rate
-        return (member.role == "teacher" and config.teacher_learning_rate) or config.learning_rate
+        if member.role == "teacher" and config.teacher_learning_rate is not None:
+            return config.teacher_learning_rate
+        return config.learning_rate
 
     def temperature(self, member: Member, role: str) -> float:
         """At which the member samples in a role."""
@@ -84,6 +143,9 @@ class World:
         return {
             "members": [asdict(member) for member in self.members],
             "archive": [problem_fields(problem) for problem in self.archive],
+            "last_solved": {
+                key: [last.solve_rate, last.step] for key, last in self.archive.last_solved.items()
+            },
             "known": sorted(self.known),
             "cells": sorted(self.cells),
             "behaviours": sorted(self.behaviours),
@@ -91,24 +153,40 @@ class World:
             "steps_without_update": self.steps_without_update,
             "stopped": self.stopped,
             "hall_of_fame": [asdict(past) for past in self.hall_of_fame],
+            "evidence": self.evidence.snapshot(),
+            "chosen": self.chosen,
+            "teacher_rate_factor": self.teacher_rate_factor,
+            "trained_tokens": self.trained_tokens,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
         self.members = [_load_member(fields) for fields in snapshot["members"]]
         self.hall_of_fame = [
-            PastMember(_load_member(past["member"]), past["step"])
+            PastMember(_load_member(past["member"]), past["step"], past["fitness"])
             for past in snapshot["hall_of_fame"]
         ]
         problems = (
             load_problem(fields, load_kind(fields["kind"])) for fields in snapshot["archive"]
         )
         self.archive = Archive(self.config.archive.cap, problems)
+        self.archive.last_solved = {
+            key: LastSolved(*last) for key, last in snapshot["last_solved"].items()
+        }
         self.known = set(snapshot["known"])
         self.cells = set(snapshot["cells"])
         self.behaviours = set(snapshot["behaviours"])
         self.steps_without_problem = snapshot["steps_without_problem"]
         self.steps_without_update = snapshot["steps_without_update"]
         self.stopped = snapshot["stopped"]
+        self.chosen = snapshot["chosen"]
+        self.teacher_rate_factor = snapshot["teacher_rate_factor"]
+        self.trained_tokens = snapshot["trained_tokens"]
+        evidence = snapshot["evidence"]
+        self.evidence = Evidence(
+            {teacher: (total, count) for teacher, (total, count) in evidence["rewards"].items()},
+            {teacher: Counter(students) for teacher, students in evidence["taught"].items()},
+            evidence["before"],
+        )
 
 
 def new_world(
