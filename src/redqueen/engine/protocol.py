@@ -5,6 +5,7 @@ A slot is a place for one member's adapter. Requests and samples name the slot t
 nothing else of the population.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -160,6 +161,16 @@ class TrainStats:
     """Prompt tokens that were not computed again because completions share them, of all tokens."""
     seconds: float
     peak_gb: float
+    cores: float = math.nan
+    """That computed it at the end; NaN if it was not the CPU."""
+    ratio: float = math.nan
+    """Mean over tokens of their probability as recomputed over that as sampled, with 2 as the most;
+    NaN if none were given."""
+    gap_by_position: Mapping[int, float] = field(default_factory=dict)
+    """The log-probability gap of tokens that stand this far or further into their completion, up to
+    the next."""
+    blocks: "tuple[TrainStats, ...]" = ()
+    """Of each block, where slots were computed in several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,14 +225,24 @@ class AdapterStore(Protocol):
         refused."""
         ...
 
+    def copy_optimizer(self, source: int, target: int) -> None:
+        """Give a slot the optimizer state of another."""
+        ...
+
     def distances(self, first: int, count: int) -> list[list[float]]:
         """Frobenius distances between the weight updates (scale * A B) of `count` slots from
         `first` on: [count][count]."""
         ...
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
-        """Write the named slots: a PEFT folder `adapters/NAME` for each, and the optimizer's state
-        as `optimizer.safetensors`. Returns all files, relative to the folder."""
+        """Write the named slots: a PEFT folder `adapters/NAME` for each, and its optimizer's state
+        beside it, such as `optimizer/NAME.safetensors`. Returns all files, relative to the
+        folder."""
+        ...
+
+    def checkpointed(self, folder: Path) -> None:
+        """What `save` wrote last is in this folder now, and stays until the next call of this: an
+        engine that can lose a worker restores it from there."""
         ...
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
@@ -291,6 +312,8 @@ class EngineSpec:
     seed: int = 0
     fingerprint: str = ""
     """That the base must have, where adapters were trained on it before."""
+    worlds: tuple[int, ...] = ()
+    """Slots of each world, which stand one after another; none: all are of one."""
 
 
 class EngineType(Protocol):
@@ -300,7 +323,12 @@ class EngineType(Protocol):
 
 
 ENGINES: Registry[EngineType] = Registry(
-    "engine", {"torch": "redqueen.engine.torch.engine:TorchEngine"}
+    "engine",
+    {
+        "torch": "redqueen.engine.torch.engine:TorchEngine",
+        "processes": "redqueen.engine.blocks.processes:ProcessEngine",
+        "ray": "redqueen.engine.blocks.ray:RayEngine",
+    },
 )
 
 

@@ -83,10 +83,11 @@ class EngineTextSampler:
                 request, tokens = requests[number], completion.tokens
                 if tokens not in texts:  # many completions are the same
                     texts[tokens] = tokenizer.decode(tokens)
+                text = request.prompt.prefix + texts[tokens]
                 rollout = Rollout(
                     encoded[request.prompt], tokens, completion.logprobs, completion.finish_reason
                 )
-                new.append(TextCompletion(request, texts[tokens], rollout))
+                new.append(TextCompletion(request, text, rollout))
                 completions[number] = new[-1]
             on_finish(new)
 

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from redqueen.engine.protocol import Completion, OnFinish, SampleRequest, SamplingParams
 from redqueen.engine.torch.cache import PromptKV
+from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.prefill_queue import Entry, PromptGroup
@@ -107,6 +108,7 @@ class DecodeLoop:
             window = min(self.length, _round_up(reach, self.window))
             for _ in range(self.steps_per_sync):
                 self.batch.step(window, self.sampling)
+                CORES.adapt()
             if self.pool.prefetches:
                 for groups in self.scheduler.prefetch():
                     self._prefill(groups)
@@ -152,6 +154,7 @@ class DecodeLoop:
         keys_values = PromptKV(self.forward.layers)
         routing = self.forward.routing([group.adapter for group in groups], ids.shape[1])
         logits = self.forward.prefill(self._put(ids), self._put(sizes - 1), keys_values, routing)
+        CORES.adapt()
         output = PrefillOutput(keys_values, logits)
         for index, group in enumerate(groups):
             group.prefill, group.index = output, index

@@ -1,8 +1,10 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a
 GPU."""
 
+import math
+import resource
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import torch
@@ -10,10 +12,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.engine.blocks.engine import BlockEngine
+from redqueen.engine.blocks.layout import BlockLayout
+from redqueen.engine.blocks.worker import Inline
 from redqueen.engine.protocol import (
     Adapter,
     BaseInfo,
     Completion,
+    Engine,
     EngineSpec,
     Loss,
     OnFinish,
@@ -26,27 +32,31 @@ from redqueen.engine.protocol import (
     TrainStats,
 )
 from redqueen.engine.torch.cache import kv_bytes_per_token
+from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.learner import accumulate
 from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Population
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, EngineError
 from redqueen.models.base import Base, load_base
 from redqueen.models.peft_io import load_adapter, save_adapter
-
-_OPTIMIZER = "optimizer.safetensors"
 
 _CPU_KV_CACHE_BYTES = 2 << 30
 _CPU_MIN_SEQS = 32
 
 
 @contextmanager
-def _memory(setting: str) -> Iterator[None]:
-    """Within: an out-of-memory error says which setting to lower."""
+def _device(setting: str = "the number of members") -> Iterator[None]:
+    """Within: a lost GPU is a message, and an out-of-memory error says which setting to lower."""
     try:
         yield
+    except torch.AcceleratorError as error:
+        why = str(error).partition("\n")[0]
+        raise EngineError(
+            f"the GPU failed: {why}. `nvidia-smi` and the kernel's log may say more."
+        ) from error
     except torch.cuda.OutOfMemoryError as error:
         free, total = torch.cuda.mem_get_info()
         others = total - free - torch.cuda.memory_reserved()
@@ -91,10 +101,19 @@ class TorchEngine:
         """Of the last call of `sample`."""
 
     @classmethod
-    def create(cls, spec: EngineSpec) -> "TorchEngine":
+    def create(cls, spec: EngineSpec) -> Engine:
+        """One engine of all slots; with several blocks, one of a block's, in which they take
+        turns."""
+        if spec.config.threads:
+            torch.set_num_threads(spec.config.threads)
         base = load_base(spec.base, device=spec.device, dtype=spec.dtype)
         base.check(spec.fingerprint)
-        return cls(base, spec.slots, spec.config, spec.lora, spec.seed)
+        # On one GPU a call of everything is fastest; on a CPU, nothing is lost by turns.
+        layout = BlockLayout.of(spec, "all" if base.device.type == "cuda" else "world")
+        engine = cls(base, layout.largest, spec.config, spec.lora, spec.seed)
+        if len(layout.sizes) < 2:
+            return engine
+        return BlockEngine(layout, [Inline(engine)], base)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -119,7 +138,8 @@ class TorchEngine:
         self._check_slots(request.slot for request in requests)
         self._check_fits(requests)
         config = self.config
-        with _memory("engine.max_num_seqs or engine.max_prefill_tokens"), torch.inference_mode():
+        device = _device("engine.max_num_seqs or engine.max_prefill_tokens")
+        with self._cores(), device, torch.inference_mode():
             loop = DecodeLoop(
                 self.forward,
                 self.decode_batches,
@@ -137,7 +157,8 @@ class TorchEngine:
 
     def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
         self._check_slots(sample.slot for sample in samples)
-        with _memory("engine.max_tokens_per_microbatch, or set engine.gradient_checkpointing"):
+        device = _device("engine.max_tokens_per_microbatch, or set engine.gradient_checkpointing")
+        with self._cores(), device:
             return accumulate(
                 self.forward,
                 self._members(),
@@ -152,7 +173,8 @@ class TorchEngine:
         self._check_slots(slots)
         self._members()
         assert self.optimizer is not None
-        return self.optimizer.step(slots)
+        with self._cores(), _device():
+            return self.optimizer.step(slots)
 
     def new(self, slot: int, seed: int) -> None:
         self._check_slots([slot])
@@ -161,50 +183,94 @@ class TorchEngine:
         self.optimizer.reset(slot)
 
     def read(self, slot: int) -> Adapter:
-        return self._members().read(slot)
+        with _device():
+            return self._members().read(slot)
 
     def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
         self._members().write(slot, adapter)
         if reset_optimizer and self.optimizer is not None:
             self.optimizer.reset(slot)
 
+    def copy_optimizer(self, source: int, target: int) -> None:
+        if self.optimizer is not None:
+            self.optimizer.copy(source, target)
+
     def distances(self, first: int, count: int) -> list[list[float]]:
-        return self._members().distances(first, count).tolist()
+        with self._cores():
+            return self._members().distances(first, count).tolist()
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
-        base, files = self.loaded, [folder / _OPTIMIZER]
+        base, files = self.loaded, list[Path]()
         place = str(base.model.config.name_or_path or base.name)
-        state = self._optimizer_state(names)
-        save_file({key: value.cpu().clone() for key, value in state.items()}, folder / _OPTIMIZER)
         for slot, name in names.items():
             adapter, own = self.read(slot), folder / "adapters" / name
             files += save_adapter(adapter, own, base=place, fingerprint=base.fingerprint)
+            files.append(folder / "optimizer" / f"{name}.safetensors")
+            files[-1].parent.mkdir(parents=True, exist_ok=True)
+            save_file(self.read_optimizer(slot), files[-1])
         return [path.relative_to(folder) for path in files]
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         for slot, name in names.items():
             self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=True)
-        saved = load_file(folder / _OPTIMIZER)
-        for key, value in self._optimizer_state(names).items():
-            if key not in saved or saved[key].shape != value.shape:
+            file = folder / "optimizer" / f"{name}.safetensors"
+            try:
+                self.write_optimizer(slot, load_file(file))
+            except (KeyError, RuntimeError) as error:
                 raise ConfigError(
-                    f"{folder / _OPTIMIZER} does not fit this engine: '{key}' differs "
-                    "(another base, rank or population)"
-                )
-            value.copy_(saved[key])
+                    f"{file} does not fit this engine: {error} (another base, rank or population)"
+                ) from error
 
-    def _optimizer_state(self, names: Mapping[int, str]) -> dict[str, Tensor]:
-        """Views of the named slots' states: what is copied into them is restored."""
+    def checkpointed(self, folder: Path) -> None:
+        """Nothing is restored from it: this engine is lost only with the run."""
+
+    def read_optimizer(self, slot: int) -> dict[str, Tensor]:
+        """A slot's moments and step count, on the CPU."""
         assert self.optimizer is not None
-        return {
-            f"{name}/{key}": value[slot]
-            for slot, name in names.items()
-            for key, value in self.optimizer.state().items()
-        }
+        return {key: value[slot].cpu().clone() for key, value in self.optimizer.state().items()}
+
+    def write_optimizer(self, slot: int, state: Mapping[str, Tensor]) -> None:
+        assert self.optimizer is not None
+        for key, value in self.optimizer.state().items():
+            if state[key].shape != value[slot].shape:
+                raise KeyError(key)
+            value[slot] = state[key].to(value.device)
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything that training changes, gradients too, on the CPU: what a block that is not in
+        its turn consists of."""
+        return {name: value.cpu().clone() for name, value in self._state().items()}
+
+    def restore(self, state: Mapping[str, Tensor] | None) -> None:
+        """Without a state: as if there had been no block before; every adapter is zero."""
+        for name, value in self._state().items():
+            value.zero_() if state is None else value.copy_(state[name])
+        self._members().changed()
+
+    def _state(self) -> dict[str, Tensor]:
+        members = self._members()
+        assert self.optimizer is not None
+        own = {"weights": members.weights, "grads": members.grads}
+        return {**own, **self.optimizer.state()}
+
+    @property
+    def fill(self) -> float:
+        return 1 - self.generated.idle_frac if self.generated else math.nan
+
+    @property
+    def memory_gb(self) -> float:
+        device = self.loaded.device
+        if device.type == "cuda":
+            return torch.cuda.max_memory_allocated(device) / 1e9
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
     def close(self) -> None:
         """Free the key-value caches."""
         self.decode_batches = DecodeBatchPool(self.forward)
+
+    def _cores(self) -> AbstractContextManager[None]:
+        """Within: threads run where other programs leave room. Beside a GPU none does the work."""
+        return nullcontext() if self.loaded.device.type == "cuda" else CORES.hold()
 
     def _members(self) -> Population:
         if self.population is None:
@@ -255,7 +321,7 @@ def _describe(base: Base) -> BaseInfo:
         device=str(base.device),
         hardware=torch.cuda.get_device_name(base.device)
         if on_gpu
-        else f"CPU, {torch.get_num_threads()} threads",
+        else f"CPU, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads",
         prompt_format=base.prompt_format,
         has_chat_template=bool(base.tokenizer.chat_template),
         context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,

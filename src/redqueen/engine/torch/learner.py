@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from redqueen.engine.protocol import Loss, SlotStats, TrainSample, TrainStats
+from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.packing import MicroBatch, split_microbatches
 from redqueen.engine.torch.population import Population
@@ -21,6 +22,8 @@ from redqueen.engine.torch.routing import Routing
 
 _LOGITS_TOKENS = 2048
 """Tokens whose logits exist at the same time: [tokens, vocabulary] is the largest tensor of all."""
+_MAX_RATIO = 2.0
+_POSITIONS = (0, 64, 256, 1024)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ def accumulate(
         # The backward pass needs the routing too: gradient checkpointing runs forward passes in it.
         with population.routed(routing):
             _compute_loss(forward, batch, routing, loss, kl, totals).backward()
+        CORES.adapt()
         unpadded += batch.unpadded
         padded += batch.ids.numel()
     unshared = sum(len(sample.prompt) + len(sample.completion) for sample in samples)
@@ -75,6 +79,9 @@ def accumulate(
         peak_gb=torch.cuda.max_memory_allocated(device) / 1e9
         if device.type == "cuda"
         else math.nan,
+        cores=CORES.count if device.type == "cpu" else math.nan,
+        ratio=totals.mean_ratio(),
+        gap_by_position=totals.gap_by_position(),
     )
 
 
@@ -90,18 +97,41 @@ class _Totals:
         self.tokens = torch.tensor(tokens, device=device)
         names = ("loss", "entropy", "gap", "gap_max", "known", "kl", "clipped")
         self.sums = {name: torch.zeros(slots, device=device) for name in names}
+        self.ratio = torch.zeros((), device=device)
+        self.positions = torch.tensor(_POSITIONS[1:], device=device)
+        self.by_position = torch.zeros(2, len(_POSITIONS), device=device)  # gaps, tokens
 
     def add(self, name: str, batch: MicroBatch, values: Tensor) -> None:
         """Values are [targets]."""
         self.sums[name].index_add_(0, batch.slots, values.detach().float())
 
     def add_gap(self, batch: MicroBatch, logprobs: Tensor) -> None:
-        gap = (logprobs.detach() - batch.sampled_logprobs).abs()
-        known = ~gap.isnan()
-        gap = torch.where(known, gap, 0.0)
+        difference = logprobs.detach() - batch.sampled_logprobs
+        known = ~difference.isnan()
+        gap = torch.where(known, difference.abs(), 0.0)
+        self.ratio += torch.where(known, difference.exp().clamp(max=_MAX_RATIO), 0.0).sum()
+        ends = batch.lengths.cumsum(0)
+        offsets = torch.arange(len(gap), device=gap.device) - (
+            ends - batch.lengths
+        ).repeat_interleave(batch.lengths)
+        bucket = torch.bucketize(offsets, self.positions, right=True)
+        for row, values in enumerate((gap, known.float())):
+            self.by_position[row].index_add_(0, bucket, values)
         self.add("gap", batch, gap)
         self.add("known", batch, known)
         self.sums["gap_max"].scatter_reduce_(0, batch.slots, gap, "amax")
+
+    def mean_ratio(self) -> float:
+        known = float(self.sums["known"].sum())
+        return float(self.ratio) / known if known else math.nan
+
+    def gap_by_position(self) -> dict[int, float]:
+        gaps, tokens = self.by_position.tolist()
+        return {
+            position: gap / count
+            for position, gap, count in zip(_POSITIONS, gaps, tokens, strict=True)
+            if count
+        }
 
     def to_stats(self) -> dict[int, SlotStats]:
         samples, tokens = self.samples.tolist(), self.tokens.tolist()

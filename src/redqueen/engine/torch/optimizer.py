@@ -63,6 +63,10 @@ class PopulationAdamW:
         for state in self.state().values():
             state[slot] = 0
 
+    def copy(self, source: int, target: int) -> None:
+        for state in self.state().values():
+            state[target] = state[source]
+
     def state(self) -> dict[str, Tensor]:
         """A row for each slot."""
         return {"exp_avg": self.exp_avg, "exp_avg_sq": self.exp_avg_sq, "step": self.steps}

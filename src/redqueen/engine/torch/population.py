@@ -22,6 +22,7 @@ from redqueen.engine.torch.routing import Routing
 from redqueen.errors import ConfigError
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import Base
+from redqueen.models.distances import update_distances
 
 
 class Population(nn.Module):
@@ -102,14 +103,9 @@ class Population(nn.Module):
 
     def distances(self, first: int, count: int) -> Tensor:
         """[count, count]: Frobenius distances between the updates scale * A B of the slots from
-        `first` on. The products are never formed: <A B, C D> is the sum over (A^T C) * (B D^T),
-        which are as small as the rank."""
-        inner = torch.zeros(count, count, dtype=torch.float64, device=self.device)
-        for name in self.names:
-            inner += _inner(*self.views(self.weights[first : first + count], name))
-        inner *= self.scale**2
-        norms = inner.diagonal()
-        return (norms[:, None] + norms[None, :] - 2 * inner).clamp(min=0).sqrt()
+        `first` on."""
+        rows = self.weights[first : first + count]
+        return update_distances((self.views(rows, name) for name in self.names), self.scale)
 
     def read(self, slot: int) -> Adapter:
         return self.rows.to_adapter(self.weights[slot].cpu())
@@ -212,15 +208,6 @@ class _AdaptedLinearFunction(torch.autograd.Function):
                 + dy @ layer.linear.weight
             )
         return dx, None, None, None, None, None
-
-
-def _inner(a: Tensor, b: Tensor) -> Tensor:
-    """[slots, slots]: <A_p B_p, A_q B_q> for all p and q."""
-    slots, inside, rank = a.shape
-    a = a.transpose(0, 1).reshape(inside, slots * rank)
-    b = b.reshape(slots * rank, -1)
-    product = (a.T @ a) * (b @ b.T)
-    return product.view(slots, rank, slots, rank).sum((1, 3), dtype=torch.float64)
 
 
 _COMMON_INPUT = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))

@@ -1,0 +1,313 @@
+"""The engine of many workers: calls are split by block, results are put together again.
+
+What a block computes follows from its own calls, so nothing that comes of a call depends on how
+many workers there are, which one had a block, or whether one has died in the meantime.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Protocol
+
+from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
+from redqueen.engine.blocks.layout import BlockLayout
+from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
+from redqueen.engine.merge_stats import mean_gaps, mean_ratio
+from redqueen.engine.protocol import (
+    Adapter,
+    BaseInfo,
+    Completion,
+    Loss,
+    OnFinish,
+    OptimizerSettings,
+    SampleRequest,
+    SamplingParams,
+    StepStats,
+    Tokenizer,
+    TrainSample,
+    TrainStats,
+)
+
+Names = Mapping[int, Mapping[int, str]]
+"""Names of members by block and place."""
+
+
+class Worker(Protocol):
+    """Computes blocks, one call after another."""
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether it computes while this process does something else."""
+        ...
+
+    @property
+    def hello(self) -> Hello: ...
+
+    @property
+    def usage(self) -> Usage:
+        """Since it was last cleared."""
+        ...
+
+    @property
+    def restarts(self) -> int: ...
+
+    def call(self, block: int, call: Call, emit: Emit) -> Any: ...
+
+    def checkpointed(self, folder: Path, names: Names) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class BlockEngine:
+    def __init__(
+        self, layout: BlockLayout, workers: Sequence[Worker], tokenizer: Tokenizer
+    ) -> None:
+        self.layout, self.workers, self.tokenizer = layout, list(workers), tokenizer
+        self._threads = [
+            ThreadPoolExecutor(1, f"redqueen-worker-{number}") if worker.is_remote else None
+            for number, worker in enumerate(workers)
+        ]
+        self._saved: Names = {}
+        self._with_gradients: set[int] = set()
+
+    @property
+    def base(self) -> BaseInfo:
+        return self.workers[0].hello.base
+
+    @property
+    def slots(self) -> int:
+        return self.layout.slots
+
+    @property
+    def parameters_each(self) -> int:
+        return self.workers[0].hello.parameters_each
+
+    def sample(
+        self,
+        requests: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish = lambda finished: None,
+    ) -> list[Completion]:
+        blocks = self.layout.split(range(len(requests)), lambda number: requests[number].slot)
+        return self._sample("sample", blocks, requests, sampling, on_finish)
+
+    def bare(self) -> "_Bare":
+        return _Bare(self)
+
+    def sample_bare(
+        self, requests: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
+    ) -> list[Completion]:
+        """In as many parts as there are blocks: their number does not depend on the workers."""
+        size = math.ceil(len(requests) / len(self.layout.sizes))
+        numbers = range(len(requests))
+        starts = range(0, len(requests), size or 1)
+        blocks = {block: numbers[start : start + size] for block, start in enumerate(starts)}
+        return self._sample("sample_bare", blocks, requests, sampling, on_finish)
+
+    def _sample(
+        self,
+        name: str,
+        blocks: Mapping[int, Sequence[int]],
+        requests: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish,
+    ) -> list[Completion]:
+        completions: dict[int, Completion] = {}
+
+        def receive(block: int, columns: Completions) -> None:
+            finished = [
+                (blocks[block][place], completion) for place, completion in columns.unpack()
+            ]
+            # what a worker had finished when it died comes a second time, the same
+            finished = [item for item in finished if item[0] not in completions]
+            completions.update(finished)
+            on_finish(finished)
+
+        calls = {}
+        for block, numbers in blocks.items():
+            own = [requests[number] for number in numbers]
+            first = self.layout.firsts[block] if name == "sample" else 0
+            calls[block] = Call(name, (Requests.of(own, first), sampling))
+        self._run(calls, receive)
+        return [completions[number] for number in range(len(requests))]
+
+    def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
+        calls = {
+            block: Call("accumulate", (Samples.of(own, self.layout.firsts[block]), loss, kl))
+            for block, own in self.layout.split(samples, lambda sample: sample.slot).items()
+        }
+        self._with_gradients |= set(calls)
+        stats = self._run(calls)
+        return _merge([self._with_slots(block, stats[block]) for block in calls])
+
+    def _with_slots(self, block: int, stats: TrainStats) -> TrainStats:
+        first = self.layout.firsts[block]
+        return replace(stats, slots={first + slot: own for slot, own in stats.slots.items()})
+
+    def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
+        named = self.layout.split(slots, lambda slot: slot)
+        calls = {
+            block: Call("step", ({slot - first: slots[slot] for slot in named.get(block, ())},))
+            for block, first in enumerate(self.layout.firsts)
+            if block in named or block in self._with_gradients
+        }
+        stats = self._run(calls)
+        self._with_gradients.clear()
+        norms, diverged = dict[int, float](), set[int]()
+        for block in calls:
+            first = self.layout.firsts[block]
+            norms |= {first + slot: norm for slot, norm in stats[block].grad_norms.items()}
+            diverged |= {first + slot for slot in stats[block].diverged}
+        return StepStats(norms, frozenset(diverged))
+
+    def new(self, slot: int, seed: int) -> None:
+        self._call(slot, "new", seed)
+
+    def read(self, slot: int) -> Adapter:
+        adapter: AdapterArrays = self._call(slot, "read")
+        return adapter.unpack()
+
+    def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
+        self._call(slot, "write", AdapterArrays.of(adapter), reset_optimizer)
+
+    def copy_optimizer(self, source: int, target: int) -> None:
+        self._call(target, "write_optimizer", self._call(source, "read_optimizer"))
+
+    def distances(self, first: int, count: int) -> list[list[float]]:
+        block, place = self.layout.find(first)
+        if place + count <= self.layout.sizes[block]:
+            distances: list[list[float]] = self._call(first, "distances", count)
+            return distances
+        from redqueen.models.distances import adapter_distances
+
+        return adapter_distances([self.read(slot) for slot in range(first, first + count)])
+
+    def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
+        saved = self.layout.split_names(names)
+        files = self._run({block: Call("save", (folder, own)) for block, own in saved.items()})
+        self._saved = saved
+        return [file for block in saved for file in files[block]]
+
+    def load(self, folder: Path, names: Mapping[int, str]) -> None:
+        blocks = self.layout.split_names(names)
+        self._run({block: Call("load", (folder, own)) for block, own in blocks.items()})
+
+    def checkpointed(self, folder: Path) -> None:
+        for worker in self.workers:
+            worker.checkpointed(folder, self._saved)
+
+    def worker_metrics(self) -> dict[str, float]:
+        """What each remote worker has done since the last call of this, by names such as
+        `time/worker/0/fill`."""
+        metrics: dict[str, float] = {}
+        for number, worker in enumerate(self.workers):
+            if not worker.is_remote:
+                continue
+            usage = worker.usage
+            values = {
+                "sampled_per_s": usage.sampled_tokens / (usage.sample_s or math.nan),
+                "trained_per_s": usage.trained_tokens / (usage.train_s or math.nan),
+                "busy_s": usage.sample_s + usage.train_s,
+                "fill": usage.filled_s / (usage.sample_s or math.nan),
+                "memory_gb": usage.memory_gb,
+                "restarts": float(worker.restarts),
+            }
+            usage.clear()
+            metrics |= {
+                f"time/worker/{number}/{name}": value
+                for name, value in values.items()
+                if not math.isnan(value)
+            }
+        return metrics
+
+    def close(self) -> None:
+        for worker in self.workers:
+            worker.close()
+        for thread in filter(None, self._threads):
+            thread.shutdown(wait=True, cancel_futures=True)
+
+    def _worker(self, block: int) -> int:
+        return block % len(self.workers)
+
+    def _call(self, slot: int, name: str, *arguments: Any) -> Any:
+        """A call about one slot."""
+        block, place = self.layout.find(slot)
+        return self._run({block: Call(name, (place, *arguments))})[block]
+
+    def _run(
+        self,
+        calls: Mapping[int, Call],
+        receive: Callable[[int, Completions], None] = lambda block, columns: None,
+    ) -> dict[int, Any]:
+        """All workers at once, each one block after another. `receive` is called in this thread."""
+        results: dict[int, Any] = {}
+        events: SimpleQueue[tuple[int, Completions] | Future[None]] = SimpleQueue()
+
+        def work(number: int, emit: Callable[[tuple[int, Completions]], None]) -> None:
+            def call(block: int) -> Any:
+                worker, call = self.workers[number], calls[block]
+                return worker.call(block, call, lambda columns: emit((block, columns)))
+
+            for block in own[number]:
+                results[block] = call(block)
+
+        own: dict[int, list[int]] = {}
+        for block in calls:
+            own.setdefault(self._worker(block), []).append(block)
+        running = 0
+        for number in own:
+            thread = self._threads[number]
+            if thread is None:
+                work(number, lambda event: receive(*event))
+            else:
+                thread.submit(work, number, events.put).add_done_callback(events.put)
+                running += 1
+        while running:
+            event = events.get()
+            if isinstance(event, Future):
+                event.result()
+                running -= 1
+            else:
+                receive(*event)
+        return results
+
+
+class _Bare:
+    """The frozen base, on all workers."""
+
+    def __init__(self, engine: BlockEngine) -> None:
+        self.engine = engine
+
+    def sample(
+        self,
+        requests: Sequence[SampleRequest],
+        sampling: SamplingParams,
+        on_finish: OnFinish = lambda finished: None,
+    ) -> list[Completion]:
+        return self.engine.sample_bare(requests, sampling, on_finish)
+
+
+def _merge(parts: Sequence[TrainStats]) -> TrainStats:
+    """Of blocks that were trained side by side."""
+    tokens = sum(part.tokens for part in parts)
+    unpadded = sum(part.tokens * (1 - part.padding_frac) for part in parts)
+    unshared = sum(part.tokens * (1 - part.padding_frac) / (1 - part.shared_frac) for part in parts)
+    return TrainStats(
+        slots={slot: stats for part in parts for slot, stats in part.slots.items()},
+        tokens=tokens,
+        padding_frac=1 - unpadded / tokens if tokens else 0.0,
+        shared_frac=1 - unpadded / unshared if unshared else 0.0,
+        seconds=_most(part.seconds for part in parts),
+        peak_gb=_most(part.peak_gb for part in parts),
+        cores=_most(part.cores for part in parts),
+        ratio=mean_ratio(parts),
+        gap_by_position=mean_gaps(parts),
+        blocks=tuple(parts),
+    )
+
+
+def _most(values: Iterable[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
