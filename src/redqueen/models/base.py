@@ -5,12 +5,13 @@ dequantised: they save space on disk, not in memory.
 """
 
 import importlib.util
+import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import torch
 from huggingface_hub.constants import HF_HUB_CACHE, HF_HUB_OFFLINE
@@ -26,7 +27,11 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from redqueen.errors import ConfigError, unknown
-from redqueen.models.fingerprint import differ, of_file, of_weights
+from redqueen.models.fingerprint import fingerprint_of, kind_of
+from redqueen.models.prompt_tokenizer import PromptTokenizer, TokenizerOnly
+from redqueen.models.unpacked import find_unpacked, keep_unpacked
+
+log = logging.getLogger(__name__)
 
 PAWN = Path(__file__).parent.parent / "pawn" / "weights"
 FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3", "smollm3")
@@ -34,7 +39,7 @@ FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen
 
 Device = str
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
-_LOADING_ERRORS = (
+LOADING_ERRORS = (
     OSError,
     ValueError,
     KeyError,
@@ -48,21 +53,8 @@ _LOADING_ERRORS = (
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
-class Prompt(Protocol):
-    """What is to be encoded: `redqueen.tasks.prompts.Prompt`."""
-
-    @property
-    def text(self) -> str: ...
-
-    @property
-    def system(self) -> str | None: ...
-
-    @property
-    def before(self) -> tuple[tuple[str, str], ...]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
+@dataclass(frozen=True)
+class Base(PromptTokenizer):
     """A frozen model with its tokenizer."""
 
     name: str
@@ -85,81 +77,29 @@ class Base:
 
     def check(self, fingerprint: str) -> None:
         """Raise if adapters trained on weights with this fingerprint do not fit these."""
-        if differ(self.fingerprint, fingerprint):
-            raise ConfigError(
-                f"the base '{self.name}' has other weights than when the members were made "
-                f"({self.fingerprint}, not {fingerprint}), and they are adapters on those. "
-                "Say where the right ones are with --base."
-            )
-
-    @property
-    def prompt_format(self) -> str:
-        """The one it understands best: Pawn is trained on `compact`, others are chat models."""
-        return "compact" if self.name == "pawn" else "chat"
-
-    def encode(self, prompt: Prompt) -> tuple[int, ...]:
-        """Through the chat template if it has a system message, else as it stands."""
-        if prompt.system is None:
-            return tuple(self._ids(prompt.text))
-        if not self.tokenizer.chat_template:
-            raise ConfigError(
-                f"the base '{self.name}' has no chat template, which the chat prompts need: "
-                "use an instruct model, or tasks.prompt_format=compact"
-            )
-        text = self._apply_template(prompt.system, prompt.before, prompt.text)
-        if not all(reply.strip() in text for _, reply in prompt.before):
-            # Some templates strip the reasoning from earlier turns: show them as one request.
-            earlier = [
-                f"{request}\n\nA whole reply to this:\n\n{reply}"
-                for request, reply in prompt.before
-            ]
-            request = "\n\n".join([*earlier, "Now another request.", prompt.text])
-            text = self._apply_template(prompt.system, (), request)
-        return tuple(self._ids(text))
-
-    def _apply_template(self, system: str, before: Iterable[tuple[str, str]], request: str) -> str:
-        messages = [{"role": "system", "content": system}]
-        for earlier, reply in before:
-            messages += [
-                {"role": "user", "content": earlier},
-                {"role": "assistant", "content": reply},
-            ]
-        messages.append({"role": "user", "content": request})
-        return str(
-            self.tokenizer.apply_chat_template(
-                _fold_system(messages, self.tokenizer),
-                add_generation_prompt=True,
-                tokenize=False,
-            )
+        kind = kind_of(fingerprint)
+        if not kind:
+            return
+        own = self.fingerprint
+        if kind_of(own) != kind:
+            own = fingerprint_of(self.model, kind)
+        if own == fingerprint:
+            return
+        rounded = self.dtype not in (torch.float32, getattr(torch, kind))
+        raise ConfigError(
+            f"the base '{self.name}' has other weights than when the members were made "
+            f"({own}, not {fingerprint}), and they are adapters on those. "
+            "Say where the right ones are with --base."
+            + (f" If they are these, load them in {kind}, as they were then." if rounded else "")
         )
 
-    def _ids(self, text: str) -> list[int]:
-        ids: list[int] = self.tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
-
-    def decode(self, tokens: Sequence[int]) -> str:
-        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
-
-    def stops(self, texts: Iterable[str]) -> tuple[frozenset[int], tuple[str, ...]]:
-        """Stop tokens, and stop texts: those that the model can also spell with several tokens, or
-        within a longer one."""
+    @property
+    def end_tokens(self) -> frozenset[int]:
         tokens: set[int] = set()
         config = self.model.generation_config
         for end in (self.tokenizer.eos_token_id, config.eos_token_id if config else None):
             tokens |= set(end) if isinstance(end, list) else {end} if end is not None else set()
-        spelled = []
-        for text in sorted(set(texts)):
-            ids = self._ids(text)
-            if len(ids) == 1:
-                tokens.add(ids[0])
-            if len(ids) != 1 or self._is_part(ids[0]):
-                spelled.append(text)
-        return frozenset(tokens), tuple(spelled)
-
-    def _is_part(self, token: int) -> bool:
-        """Whether other tokens contain this one, as the one of two newlines does that of one."""
-        piece = str(self.tokenizer.convert_ids_to_tokens(token))
-        return any(piece in other and other != piece for other in self.tokenizer.get_vocab())
+        return frozenset(tokens)
 
 
 def load_base(
@@ -176,7 +116,31 @@ def load_base(
     torch_dtype = torch.bfloat16 if picked.type == "cuda" else torch.float32
     if dtype != "auto":
         torch_dtype = getattr(torch, dtype)
-    place = _locate(source)
+    place = locate(source)
+    file = Path(place.target, place.gguf)
+    base = None
+    if place.gguf and (kept := find_unpacked(file, torch_dtype)):
+        folder, fingerprint = kept
+        with suppress(ConfigError):
+            base = _load(
+                source, replace(place, target=str(folder), gguf=""), torch_dtype, attention
+            )
+        if base is None or base.fingerprint != fingerprint:
+            log.warning("%s is damaged: %s is unpacked once more", folder, file.name)
+            base = None
+    if base is None:
+        if place.gguf:
+            log.info("unpacking %s (%.1f GB)", file, file.stat().st_size / 1e9)
+        base = _load(source, place, torch_dtype, attention)
+        if place.gguf:
+            with _without_progress_bars():
+                keep_unpacked(file, base.model, base.tokenizer, base.fingerprint)
+    torch.nn.Module.to(base.model, picked)
+    return base
+
+
+def _load(source: str, place: "Place", dtype: torch.dtype, attention: str | None) -> Base:
+    """On the CPU."""
     gguf: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
     dequantize = {"quantization_config": GgufConfig(dequantize=True)} if place.gguf else {}
     try:
@@ -190,14 +154,14 @@ def load_base(
             tokenizer = AutoTokenizer.from_pretrained(place.target, **gguf)
             loaded: Any = AutoModelForCausalLM.from_pretrained(
                 place.target,
-                dtype=torch_dtype,
+                dtype=dtype,
                 attn_implementation=attention,
                 output_loading_info=True,
                 **gguf,
                 **dequantize,
             )
-    except _LOADING_ERRORS as error:
-        raise ConfigError(_explain_failure(source, place, error)) from error
+    except LOADING_ERRORS as error:
+        raise ConfigError(explain_failure(source, place, error)) from error
     model, report = loaded
     if missing := sorted(report["missing_keys"]):  # transformers would leave them random
         raise ConfigError(
@@ -206,13 +170,20 @@ def load_base(
         )
     if place.gguf:
         _tie_embeddings(model)
-    model.requires_grad_(False).eval().to(picked)
-    return Base(
-        place.name,
-        model,
-        tokenizer,
-        of_file(Path(place.target, place.gguf)) if place.gguf else of_weights(model),
-    )
+    model.requires_grad_(False).eval()
+    return Base(place.name, model, tokenizer, fingerprint_of(model))
+
+
+def load_tokenizer(source: str, end_tokens: frozenset[int]) -> TokenizerOnly:
+    """The tokenizer of a base whose weights are loaded elsewhere; whoever has them knows its end
+    tokens."""
+    place = locate(source)
+    gguf: dict[str, Any] = {"gguf_file": place.gguf} if place.gguf else {}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(place.target, **gguf)
+    except LOADING_ERRORS as error:
+        raise ConfigError(explain_failure(source, place, error)) from error
+    return TokenizerOnly(place.name, tokenizer, end_tokens)
 
 
 @contextmanager
@@ -246,7 +217,7 @@ def pick_device(device: Device) -> torch.device:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where a base is."""
 
     name: str
@@ -257,16 +228,16 @@ class _Place:
     on_hub: bool = False
 
 
-def _locate(source: str) -> _Place:
+def locate(source: str) -> Place:
     path = Path(source).expanduser()
     if source == "pawn":
-        return _Place("pawn", str(PAWN))
+        return Place("pawn", str(PAWN))
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
         if importlib.util.find_spec("gguf") is None:
             raise ConfigError("a .gguf base needs the package gguf: pip install 'redqueen[gguf]'")
-        return _Place(path.stem, str(path.parent), gguf=path.name)
+        return Place(path.stem, str(path.parent), gguf=path.name)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ConfigError(
@@ -274,7 +245,7 @@ def _locate(source: str) -> _Place:
             )
         # A folder that `redqueen pawn train` made is a Pawn too.
         is_pawn = (path / "pretraining.json").is_file()
-        return _Place("pawn" if is_pawn else path.name, str(path))
+        return Place("pawn" if is_pawn else path.name, str(path))
     if source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
         raise ConfigError(
             f"there is no folder {path}, and '{source}' cannot be a name on the hub "
@@ -285,10 +256,10 @@ def _locate(source: str) -> _Place:
             unknown("base", source, ["pawn"])
             + " Others are given as a folder, a .gguf file, or owner/model on the hub."
         )
-    return _Place(source, source, on_hub=True)
+    return Place(source, source, on_hub=True)
 
 
-def _explain_failure(source: str, place: _Place, error: Exception) -> str:
+def explain_failure(source: str, place: Place, error: Exception) -> str:
     message = " ".join(str(error).split())[:300] or type(error).__name__
     if not place.on_hub:
         return f"the base '{source}' could not be loaded from {place.target}: {message}"
@@ -299,17 +270,6 @@ def _explain_failure(source: str, place: _Place, error: Exception) -> str:
         "Check the name and the network; log in if the model is gated; or download it elsewhere "
         "and give its folder. `pawn` needs no network."
     )
-
-
-def _fold_system(
-    messages: list[dict[str, str]], tokenizer: PreTrainedTokenizerBase
-) -> list[dict[str, str]]:
-    """Some templates (Gemma's) have no system role: the text goes before the first request."""
-    template = str(tokenizer.chat_template)
-    if "system" in template and "System role not supported" not in template:
-        return messages
-    system, first, *rest = messages
-    return [{"role": "user", "content": f"{system['content']}\n\n{first['content']}"}, *rest]
 
 
 def _tie_embeddings(model: PreTrainedModel) -> None:

@@ -1,48 +1,31 @@
-"""Fingerprints of a base's weights: what tells them from others of the same name."""
+"""Fingerprints of a base's weights: what tells them from others of the same name and shape,
+whatever file they were loaded from."""
 
 import hashlib
-from pathlib import Path
 
 import torch
 
 _ENTRIES = 4096
 """About as many of each weight are hashed."""
-_CHUNKS, _CHUNK_BYTES = 64, 1 << 16
-"""Of a file."""
+_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
-def of_weights(model: torch.nn.Module) -> str:
-    """From a sample of each weight's entries, rounded to bfloat16, so that the dtype it was loaded
-    in makes no difference. float16 does not round to it: it has fingerprints of its own."""
+def fingerprint_of(model: torch.nn.Module, kind: str = "") -> str:
+    """From a sample of each weight's entries, as the model computes with them, rounded to bfloat16:
+    float32 and bfloat16 give the same. float16 does not round to it, and has a kind of its own."""
     weights = list(model.parameters())
-    dtype = torch.float16 if weights[0].dtype == torch.float16 else torch.bfloat16
+    kind = kind or ("float16" if weights[0].dtype == torch.float16 else "bfloat16")
     sample = torch.cat(
         [
-            weight.detach().flatten()[:: max(1, weight.numel() // _ENTRIES)].to(dtype)
+            weight.detach().flatten()[:: max(1, weight.numel() // _ENTRIES)].to(_DTYPES[kind])
             for weight in weights
         ]
     )
-    digest = _hash(sample.view(torch.int16).cpu().numpy().tobytes())
-    return f"{dtype}:{digest}".removeprefix("torch.")
+    data = sample.view(torch.int16).cpu().numpy().tobytes()
+    return f"{kind}:{hashlib.sha256(data).hexdigest()[:32]}"
 
 
-def of_file(path: Path) -> str:
-    """From chunks of a file whose weights are dequantised by the loader, which may do so
-    differently in another version."""
-    size = path.stat().st_size
-    parts = [str(size).encode()]
-    with path.open("rb") as file:
-        for number in range(_CHUNKS):
-            file.seek(number * max(0, size - _CHUNK_BYTES) // (_CHUNKS - 1))
-            parts.append(file.read(_CHUNK_BYTES))
-    return f"file:{_hash(b''.join(parts))}"
-
-
-def differ(one: str, other: str) -> bool:
-    """Whether they are certainly of different weights. Fingerprints of different kinds, and empty
-    ones, do not compare."""
-    return one != other and one.partition(":")[0] == other.partition(":")[0]
-
-
-def _hash(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
+def kind_of(fingerprint: str) -> str:
+    """The dtype that its sample was rounded to; empty where it is not of weights as used."""
+    kind = fingerprint.partition(":")[0]
+    return kind if kind in _DTYPES else ""

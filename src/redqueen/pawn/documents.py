@@ -9,10 +9,10 @@ document shows problems of about one tier and continues with one like them.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 
-from redqueen.pawn.programs import Program, sample_program
+from redqueen.pawn.programs import Program, is_reserved, sample_program
 from redqueen.records import Problem
 from redqueen.rng import stream
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
 from redqueen.tasks.kind import Block, Verified
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
@@ -26,23 +26,38 @@ _FORMAT = CompactFormat()
 
 
 def make_shard(
-    seed: int, number: int, excluded: Collection[str], reasoning_share: float = 1.0
+    seed: int,
+    number: int,
+    excluded: Collection[str],
+    reasoning_share: float = 1.0,
+    reasoning_tier: int = 10,
+    solving_tier: int = 10,
 ) -> list[str]:
     """The documents of one shard, in random order: a function of its arguments alone. It contains
-    no program with an excluded key. This share of deduction answers comes with reasoning, the
-    others without: a base that has seen both leaves something to learn."""
+    no program with an excluded or a reserved key. Up to `reasoning_tier` this share of deduction
+    answers comes with reasoning, the others without; problems above `solving_tier` are posed and
+    never solved. A base that has not seen everything leaves something to learn."""
     rng = stream(seed, "pawn", "documents", number)
     reasoning_rng = stream(seed, "pawn", "thoughts", number)  # the name fixes the documents
     tiers = rng.choices(range(1, 11), TIER_WEIGHTS, k=SHARD)
     programs = [
-        next(program for program in _sample_programs(rng, tier) if program.key not in excluded)
+        next(
+            program
+            for program in _sample_programs(rng, tier)
+            if program.key not in excluded and not is_reserved(program.key)
+        )
         for tier in tiers
     ]
     documents = [
         document
         for program in programs
         for document in _write_documents(
-            program, programs, rng, lambda: reasoning_rng.random() < reasoning_share
+            program,
+            programs,
+            rng,
+            # drawn in any case: documents of lower tiers are the same with any reasoning_tier
+            lambda tier: (reasoning_rng.random() < reasoning_share) & (tier <= reasoning_tier),
+            solving_tier,
         )
     ]
     rng.shuffle(documents)
@@ -55,14 +70,21 @@ def _sample_programs(rng: Random, tier: int) -> Iterator[Program]:
 
 
 def _write_documents(
-    program: Program, others: Sequence[Program], rng: Random, has_reasoning: Callable[[], bool]
+    program: Program,
+    others: Sequence[Program],
+    rng: Random,
+    has_reasoning: Callable[[int], bool],
+    solving_tier: int,
 ) -> Iterator[str]:
     inputs = rng.sample(range(len(program.inputs)), 5)
-    for number in inputs[:3]:
-        yield write_solution(DEDUCTION, program, number, with_reasoning=has_reasoning())
-    for number in inputs[3:]:
-        yield write_solution(ABDUCTION, program, number)
-    yield write_solution(INDUCTION, program)
+    if program.tier <= solving_tier:
+        for number in inputs[:3]:
+            yield write_solution(
+                DEDUCTION, program, number, with_reasoning=has_reasoning(program.tier)
+            )
+        for number in inputs[3:]:
+            yield write_solution(ABDUCTION, program, number)
+        yield write_solution(INDUCTION, program)
     for kind in (DEDUCTION, ABDUCTION, INDUCTION):
         if rng.random() < 0.5:
             near = [

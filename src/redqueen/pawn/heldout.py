@@ -23,7 +23,8 @@ from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
 from redqueen.stages.verify import verify_proposals
-from redqueen.tasks import KINDS, load_kinds
+from redqueen.tasks import load_kinds
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code, load_verified
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
@@ -48,7 +49,7 @@ class Item:
 @cache
 def load_suite(name: str) -> tuple[Item, ...]:
     """The items of `heldout` or `heldout-quick`; their checksum is verified."""
-    return tuple(map(_make_item, _read_lines(name)))
+    return tuple(map(make_item, _read_lines(name)))
 
 
 def _read_lines(name: str) -> list[dict[str, Any]]:
@@ -89,7 +90,7 @@ def excluded_keys() -> frozenset[str]:
     return frozenset(program_key(line["program"]) for line in _read_lines("heldout"))
 
 
-def _make_item(line: dict[str, Any]) -> Item:
+def make_item(line: dict[str, Any]) -> Item:
     code = Code(line["program"], tuple(line["inputs"]), line["message"])
     outputs = tuple(line["outputs"])
     return Item(line["tier"], load_verified(line["kind"], code, outputs, line["steps"]))

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from functools import cache
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -25,12 +26,18 @@ class DocumentLoader:
     number of processes."""
 
     def __init__(
-        self, seed: int, excluded: frozenset[str], workers: int, reasoning_share: float = 1.0
+        self,
+        seed: int,
+        excluded: frozenset[str],
+        workers: int,
+        reasoning_share: float = 1.0,
+        reasoning_tier: int = 10,
+        solving_tier: int = 10,
     ) -> None:
         self.workers = max(1, workers)
         self.documents = 0
         self.waited_s = 0.0
-        self._settings = (seed, excluded, reasoning_share)
+        self._settings = (seed, excluded, reasoning_share, reasoning_tier, solving_tier)
 
     def __enter__(self) -> "DocumentLoader":
         # spawn, not fork: the trainer has threads and a GPU
@@ -70,18 +77,19 @@ class DocumentLoader:
 
 # In the other processes, which do not load torch.
 
-_seed, _excluded, _reasoning_share = 0, frozenset[str](), 1.0
+_settings: list[Any] = []
+"""What `make_shard` is given besides the shard's number: it begins with the seed."""
 
 
-def _start(seed: int, excluded: frozenset[str], reasoning_share: float) -> None:
-    global _seed, _excluded, _reasoning_share
+def _start(*settings: Any) -> None:
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     os.nice(10)  # training comes first: if it runs out of documents it waits, and frees its core
-    _seed, _excluded, _reasoning_share = seed, excluded, reasoning_share
+    _settings[:] = settings
 
 
 def _make_documents(number: int) -> list[str]:
-    return make_shard(_seed, number, _excluded, _reasoning_share)
+    seed, *others = _settings
+    return make_shard(seed, number, *others)
 
 
 @cache

@@ -51,6 +51,12 @@ class Pretraining:
     reasoning_share: float = 0.4
     """Share of deduction answers that come with reasoning. Below a half, so that reasoning first
     remains for a run to discover."""
+    reasoning_tier: int = 10
+    """Highest tier whose answers come with reasoning. Below 10, reasoning about longer programs
+    remains for a run to learn."""
+    solving_tier: int = 10
+    """Highest tier that is solved in documents. Below 10, harder problems are posed only: solving
+    them remains for a run to learn."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -90,7 +96,14 @@ def pretrain(
     torch.manual_seed(settings.seed)
     with (
         _deterministic(),
-        DocumentLoader(settings.seed, excluded, workers, settings.reasoning_share) as loader,
+        DocumentLoader(
+            settings.seed,
+            excluded,
+            workers,
+            settings.reasoning_share,
+            settings.reasoning_tier,
+            settings.solving_tier,
+        ) as loader,
     ):
         model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)
         trainer = _Trainer(model, settings)

@@ -6,7 +6,7 @@ from functools import cache
 from random import Random
 
 from redqueen.pawn.heldout import excluded_keys
-from redqueen.pawn.programs import Program, sample_program
+from redqueen.pawn.programs import Program, is_reserved, sample_program
 from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
 
 _excluded = cache(excluded_keys)
@@ -20,7 +20,7 @@ def random_payloads(
     payloads: list[tuple[str, Code]] = []
     while kinds and len(payloads) < count:
         program = sample_program(rng, rng.choice(tiers))
-        if program.key not in _excluded():
+        if program.key not in _excluded() and not is_reserved(program.key):
             kind = kinds[len(payloads) % len(kinds)]
             payloads.append((kind, _payload(kind, program)))
     return payloads

@@ -2,6 +2,7 @@
 outputs, and a trace of each run."""
 
 import re
+import zlib
 from dataclasses import dataclass
 from random import Random
 
@@ -63,6 +64,15 @@ def _try_program(rng: Random, tier: int) -> Program:
         traces=tuple(tuple(runs[call].trace) for call in inputs),
         hint=" ".join(words(body)),
     )
+
+
+_RESERVED = 8
+"""One in so many keys is reserved."""
+
+
+def is_reserved(key: str) -> bool:
+    """Whether programs with this key are kept for `heldout-large`: none is ever trained on."""
+    return zlib.crc32(key.encode()) % _RESERVED == 0
 
 
 _TOKEN = re.compile(r"'[^']*'|[A-Za-z_]\w*")
