@@ -1,7 +1,15 @@
 """Errors that a user can cause. Each says what is wrong, what was found, and what to do."""
 
 import difflib
-from collections.abc import Iterable
+import errno
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EIO}
+"""It is full, read-only or failing."""
+_PLACE = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG, errno.EPERM}
+"""A path that cannot be written to."""
 
 
 class RedQueenError(Exception):
@@ -22,6 +30,29 @@ class DataError(RedQueenError):
 
 class StorageError(RedQueenError):
     """The disk is full or failing. What was complete before is still complete."""
+
+
+class EngineError(RedQueenError):
+    """The device that computes has failed. What was complete before is still complete."""
+
+
+@contextmanager
+def explain_disk(path: Path | None = None) -> Iterator[None]:
+    """Within: an error of the disk is a message that names the file, or this path that is written
+    to."""
+    known, verb = (_DISK, "use") if path is None else (_DISK | _PLACE, "write")
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in known:
+            where, why = path or error.filename, error.strerror
+        elif type(error).__name__ == "SafetensorError":  # not imported: this module costs nothing
+            where, why = path, str(error)
+        else:
+            raise
+        raise StorageError(
+            f"cannot {verb} {where or 'a file'}: {why}. Free some space, or choose another place."
+        ) from error
 
 
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
-from redqueen.errors import DataError
+from redqueen.errors import DataError, explain_disk
 
 
 def read_jsonl(path: Path, required: tuple[str, ...]) -> list[tuple[int, dict[str, Any]]]:
@@ -38,11 +38,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    try:
-        file = path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot write {path}: {error.strerror}") from error
-    with file:
+    with explain_disk(path), path.open("w", encoding="utf-8") as file:
         yield file
 
 

@@ -152,7 +152,8 @@ class Attempt:
 
     problem: Problem
     text: str
-    verdict: Literal["correct", "wrong", "malformed"]
+    verdict: Literal["correct", "wrong", "malformed", "voided"]
+    """voided: the problem turned out to be none, whatever was answered."""
     detail: str = ""
     author: Author | None = None
     rollout: Rollout | None = None

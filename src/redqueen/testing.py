@@ -33,7 +33,7 @@ from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.solve import grade_answers
 from redqueen.stages.update.losses import LOSSES, bind_loss
 from redqueen.stages.verify import verify_proposals
-from redqueen.tasks import load_kind
+from redqueen.tasks import RunRules, TaskKind, load_kind
 from redqueen.tasks.kind import load_problem, problem_fields
 from redqueen.tasks.prompts import load_prompt_format
 
@@ -83,6 +83,9 @@ def check_kind(
             for attempt in attempts:
                 correct = attempt.verdict == "correct"
                 assert correct == verdict, f"{attempt.text!r} is {attempt.verdict}"
+        for problem, text in zip(problems, answers, strict=False):
+            answer = kind.read_answer(prompts.parse(text, kind.answer_blocks))
+            _check_jobs(problem, kind, answer)
         for garbage in ("", "\x00", "<answer></answer>", ">>" * 1000):
             (attempt,) = grade_answers(
                 [(problems[0], garbage)], {name: kind}, prompts, box, VerifyConfig()
@@ -103,6 +106,19 @@ def _check_problem(problem: Problem, name: str) -> None:
         assert isinstance(text, str) and text, "cell and structure are texts"
     assert kind.show(problem), "there is nothing to show of a problem"
     assert all(isinstance(value, int | float) for value in problem.features.values())
+
+
+def _check_jobs(problem: Problem, kind: TaskKind, answer: str) -> None:
+    rules = RunRules.of(VerifyConfig())
+    verification = kind.verification(problem.payload, rules)
+    grading = kind.grading(problem, answer, rules)
+    if verification is not None and grading is not None:
+        same = dataclasses.replace(
+            grading, program=verification.program, inputs=verification.inputs
+        )
+        assert same == verification, (
+            "a program can tell verification from grading: make both jobs with rules.job"
+        )
 
 
 def check_engine(engine: Engine, prompt: Sequence[int] = (1, 2, 3)) -> None:

@@ -1,8 +1,8 @@
 """Settings of the engine, and the shape of the adapters."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from redqueen.config.registry import name_from
 from redqueen.config.section import Section
@@ -20,7 +20,24 @@ class LoraConfig(Section):
 
 class EngineConfig(Section):
     type: Annotated[str, name_from("engine")] = "torch"
-    """Which engine: `torch`, or the import path of a class of your own."""
+    """Which engine: `torch` (one device), `processes` (one process a device of this machine), `ray`
+    (one actor a GPU of many machines), or the import path of a class of your own."""
+    block: Literal["auto", "world", "all"] | PositiveInt = "auto"
+    """Slots that are computed together: those of a `world`, `all`, or so many. A slot's last bits
+    depend on its block, and on nothing else of the run. auto: a world; all on one GPU."""
+    workers: int = Field(default=0, ge=0)
+    """Workers of `processes` and `ray`; no more than blocks. 0: one for each device, on a CPU one
+    for as many cores as a worker has threads."""
+    devices: tuple[NonNegativeInt, ...] = ()
+    """GPUs for `processes`, by number; empty: all."""
+    threads: int = Field(default=0, ge=0)
+    """Threads that compute a block on a CPU, which decides how sums are rounded. 0: torch's choice;
+    1 in workers."""
+    address: str = "local"
+    """Of the Ray cluster: `local` starts one on this machine, `auto` joins the one it is in, or
+    host:port."""
+    hang_timeout_s: float = Field(default=900.0, gt=0)
+    """A worker from which nothing has come for so long in a call is replaced."""
     max_num_seqs: int = Field(default=256, ge=1)
     """Sequences decoded at a time; the others wait. More is faster until memory is full."""
     decode_steps_per_sync: int = Field(default=8, ge=1)
@@ -33,3 +50,9 @@ class EngineConfig(Section):
     """Compute a prompt once for all completions of it in training, too."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass instead of keeping them."""
+
+
+def placement_defaults() -> dict[str, Any]:
+    """Settings that say where blocks are computed, as they are by default."""
+    names = ("type", "workers", "devices", "address", "hang_timeout_s")
+    return {name: EngineConfig.model_fields[name].default for name in names}

@@ -140,7 +140,7 @@ TABLES = {
     "crossover": "redqueen.stages.evolve.cross:CROSSOVERS",
     "engine": "redqueen.engine.protocol:ENGINES",
     "estimator": "redqueen.stages.update.advantages:ESTIMATORS",
-    "fitness": "redqueen.stages.evolve.select:FITNESS",
+    "fitness": "redqueen.stages.evolve.fitness:FITNESS",
     "loss": "redqueen.stages.update.losses:LOSSES",
     "match scheme": "redqueen.stages.match.schemes:SCHEMES",
     "merge": "redqueen.stages.evolve.merge:MERGES",
@@ -153,6 +153,7 @@ TABLES = {
     "student reward": "redqueen.stages.reward.student:STUDENT_REWARDS",
     "suite": "redqueen.evaluate.suites:SUITES",
     "task kind": "redqueen.tasks:KINDS",
+    "teacher fitness": "redqueen.stages.evolve.fitness:TEACHER_FITNESS",
     "teacher reward": "redqueen.stages.reward.teacher:TEACHER_REWARDS",
     "tracker": "redqueen.report.trackers:TRACKERS",
 }

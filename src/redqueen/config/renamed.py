@@ -29,11 +29,17 @@ RENAMED = {
     "reward.right": "reward.student.correct",
     "reward.wrong": "reward.student.wrong",
     "reward.malformed": "reward.student.malformed",
+    "evolve.child.reset_optimizer": "evolve.child.optimizer",
     "update.clip_low": "update.loss.clip_low",
     "update.clip_high": "update.loss.clip_high",
     "stop.lazy_steps": "stop.steps_without_problem",
     "stop.still_steps": "stop.steps_without_update",
 }
+
+RENAMED_ROWS = {"rate.outcome": {"all_proposals": "by_role"}}
+"""Rows of open tables, by the setting that chooses one. `all_proposals` counted an unsolved problem
+for the student; `by_role` rates students by what they solve."""
+_OPTIMIZERS = {True: "reset", False: "keep"}
 
 _CHOICES = {"rate.outcome", "reward.teacher"}
 """What was a name and is a choice with settings of its own now."""
@@ -45,10 +51,28 @@ def find_renamed(path: str, value: Any) -> dict[str, str]:
     return {old: RENAMED[old] for old in (path, *(leaf for leaf, _ in leaves)) if old in RENAMED}
 
 
+def find_renamed_row(path: str, value: Any) -> dict[str, str]:
+    """Today's name of a row by the old one, where the setting at this path chooses by that."""
+    name = value.get("type") if isinstance(value, Mapping) else value
+    return {old: new for old, new in RENAMED_ROWS.get(path, {}).items() if old == name}
+
+
+def rename_rows(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with today's names of rows."""
+    renamed: dict[str, Any] = {}
+    for path, value in _leaves(values):
+        if path == "evolve.child.reset_optimizer":
+            _put(renamed, RENAMED[path], _OPTIMIZERS[value])
+            continue
+        (new,) = find_renamed_row(path, value).values() or (value,)
+        _put(renamed, path, new)
+    return renamed
+
+
 def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a version 0.1 run under the names of today."""
     renamed: dict[str, Any] = {}
-    for path, value in _leaves(values):
+    for path, value in _leaves(rename_rows(values)):
         name = RENAMED.get(path, path)
         if value is None:  # not set
             continue
@@ -58,7 +82,7 @@ def rename_settings(values: Mapping[str, Any]) -> dict[str, Any]:
         outcome.pop("threshold", None)
     if loss := renamed.get("update", {}).get("loss"):
         renamed["update"]["loss"] = {"type": "ppo", "clip_low": 0.0, "clip_high": 0.0, **loss}
-    return renamed
+    return rename_rows(renamed)
 
 
 def _leaves(values: Mapping[str, Any], before: str = "") -> list[tuple[str, Any]]:

@@ -1,6 +1,7 @@
 """Settings of the sandbox."""
 
 import os
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -8,7 +9,7 @@ from pydantic import Field
 from redqueen.config.registry import name_from
 from redqueen.config.section import Section
 
-Wall = Literal["namespaces", "landlock"]
+Wall = Literal["namespaces", "landlock", "frozen_clock"]
 
 
 class SandboxConfig(Section):
@@ -17,11 +18,15 @@ class SandboxConfig(Section):
     beside a GPU, else pool · or a class of your own by import path, `package.module:Class`."""
     workers: int = Field(default=0, ge=0)
     """Programs that run at a time; 0: one for each core this process may use."""
+    memory_mb: int = Field(default=0, ge=0)
+    """Memory for all programs that run at a time, in MiB; fewer run where their limits add up to
+    more. 0: three quarters of what the machine, or the container, has."""
     unsafe: bool = False
     """Run without the walls that cannot be built on this machine. Hostile programs may then harm
     it; every run says so."""
     without: tuple[Wall, ...] = ()
-    """Walls to leave down although they could be built: namespaces, landlock. For tests."""
+    """Walls to leave down although they could be built: namespaces, landlock, frozen_clock. For
+    tests."""
 
     def worker_count(self) -> int:
         return self.workers or len(
@@ -29,3 +34,14 @@ class SandboxConfig(Section):
             if hasattr(os, "sched_getaffinity")
             else range(os.cpu_count() or 1)
         )
+
+    def total_memory_mb(self) -> int:
+        if self.memory_mb:
+            return self.memory_mb
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        for name in ("memory.max", "memory/memory.limit_in_bytes"):
+            try:
+                memory = min(memory, int(Path("/sys/fs/cgroup", name).read_text()))
+            except (OSError, ValueError):  # no such group, or no limit
+                continue
+        return memory * 3 // 4 >> 20

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, PositiveFloat, model_validator
+from pydantic import Field, NonNegativeFloat, model_validator
 
-from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.config.engine import EngineConfig, LoraConfig, placement_defaults
 from redqueen.config.registry import name_from, table
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
@@ -40,7 +40,7 @@ class PopulationConfig(Section):
     these alone."""
     students: int = Field(default=4, ge=1)
     """Members that solve them. In self-play these are all members, and each has both roles."""
-    learning_rates: tuple[PositiveFloat, ...] = ()
+    learning_rates: tuple[NonNegativeFloat, ...] = ()
     """Learning rates of the first members, teachers before students: for sweeps in one run."""
 
 
@@ -49,6 +49,9 @@ class StopConfig(Section):
     """A run ends after so many steps in a row without a valid problem."""
     steps_without_update: int = Field(default=10, ge=1)
     """A run ends after so many steps in a row in which no member had anything to learn."""
+    tokens: int = Field(default=0, ge=0)
+    """A world ends when it has trained on so many tokens, all members together; 0: it plays all
+    steps. For arms of equal cost."""
     least_distance: float = Field(default=0.0, ge=0)
     """A run ends when two members of one role are closer than this in weight space, once they have
     learned; 0 ends none."""
@@ -66,14 +69,21 @@ class LedgerConfig(Section):
 
 class EvaluateConfig(Section):
     suite: str = "heldout-quick"
-    """Measured for the base and the students: heldout, heldout-quick or a benchmark, such as
-    cruxeval-o; an empty text measures nothing."""
+    """Measured for the base and the students: heldout, heldout-quick, heldout-large, a benchmark,
+    such as cruxeval-o, a JSONL file of verified problems, or an import path; an empty text measures
+    nothing."""
     every: int = Field(default=0, ge=0)
     """Steps between two measurements; 0 measures only at the end."""
     data: str = ""
     """Folder of benchmark files; empty: REDQUEEN_DATA, else the hub."""
     limit: int = Field(default=0, ge=0)
     """Only so many items: of a benchmark the first, else spread over the suite; 0: all."""
+    votes: int = Field(default=0, ge=0)
+    """Votes on each item at the end, split between the students; the base has as many. 0: as many
+    as the largest population has students."""
+    outcomes: tuple[str, ...] = ()
+    """What a study is decided by, as `redqueen compare` names it, such as `heldout: soup`: their
+    p values are adjusted for their number, all others are exploratory."""
 
 
 class Config(Section):
@@ -114,9 +124,11 @@ class Config(Section):
         population = self.population
         if self.has_both_roles and population.teachers:
             raise ValueError(
-                "in self-play every member has both roles: set population.teachers=0 and "
-                "population.students to their number"
+                f"with match.scheme={self.match.scheme.type} every member has both roles: set "
+                "population.teachers=0 and population.students to their number"
             )
+        if self.match.scheme.type == "cross_play" and population.students < 2:
+            raise ValueError("match.scheme=cross_play needs two members: population.students=2")
         members = population.teachers + population.students
         if len(population.learning_rates) > members:
             raise ValueError(
@@ -125,6 +137,16 @@ class Config(Section):
             )
         if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
             raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
+        several = self.match.students_per_problem
+        if several > min(population.students, self.solve.attempts):
+            raise ValueError(
+                f"match.students_per_problem={several}: there are {population.students} students, "
+                f"and {self.solve.attempts} attempts to split between them"
+            )
+        if self.reward.teacher.type == "regret" and several < 2:
+            raise ValueError(
+                "reward.teacher=regret compares students: set match.students_per_problem=2 or more"
+            )
         if self.evolve.hall_of_fame.size and not self.is_rated:
             raise ValueError(
                 "evolve.hall_of_fame needs rated teachers and students: not with fixed problems, "
@@ -135,6 +157,15 @@ class Config(Section):
     def with_settings(self, **changes: Any) -> Self:
         """The config with other settings, section by section, checked anew."""
         return type(self).model_validate(merge(self.model_dump(), changes))
+
+    @property
+    def without_placement(self) -> Self:
+        """The settings that records follow from: not those that say where they are computed."""
+        engine = self.engine
+        if engine.type not in ("torch", "processes", "ray"):
+            return self
+        anywhere = engine.model_copy(update=placement_defaults())
+        return self.model_copy(update={"engine": anywhere})
 
     @property
     def slots(self) -> int:
@@ -151,6 +182,11 @@ class Config(Section):
     def is_fixed(self) -> bool:
         """Whether the problems are fixed ones: nobody invents any."""
         return self.population.teachers == 0 and not self.has_both_roles
+
+    @property
+    def is_evolving(self) -> bool:
+        """Whether members can be replaced. Fixed problems and self-play are controls."""
+        return self.is_rated or self.match.scheme.type == "cross_play"
 
     @property
     def is_rated(self) -> bool:

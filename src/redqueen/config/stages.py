@@ -3,7 +3,7 @@ table, or an import path of your own (`registry.py`)."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, field_serializer, model_validator
+from pydantic import Field, PositiveFloat, field_serializer, model_validator
 
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.config.registry import OneOf, chosen_from, default
@@ -13,17 +13,18 @@ from redqueen.config.section import Section
 class MatchConfig(Section):
     scheme: Annotated[OneOf, chosen_from("match scheme", "pfsp")] = default("pfsp")
     """Who plays whom: pfsp (near-balanced pairings are likelier), uniform, round_robin, or
-    self_play (every member solves its own problems, unrated: Absolute Zero)."""
+    self_play (every member solves its own problems, unrated: Absolute Zero), or cross_play (every
+    member solves another's, unrated)."""
+    students_per_problem: int = Field(default=1, ge=1)
+    """Students that attempt a problem; solve.attempts are split between them."""
 
 
 class RateConfig(Section):
-    outcome: Annotated[OneOf, chosen_from("rating outcome", "all_proposals")] = default(
-        "all_proposals"
-    )
-    """What wins a game. all_proposals: the student's score over all proposals (an invalid, repeated
-    or zero-pass one counts as solved), against the expected one. paper: the solve rate of the valid
-    problems, against the expected one. threshold: the score of all_proposals, against a fixed one.
-    per_problem: every proposal is a game of its own, against the threshold."""
+    outcome: Annotated[OneOf, chosen_from("rating outcome", "by_role")] = default("by_role")
+    """What wins a game. by_role: the student is rated by its solve rate over valid problems against
+    the expected one, the teacher by its mean reward against that of the step's teachers. paper: one
+    game for both, by the solve rate. threshold: the same against a fixed rate. per_problem: every
+    valid problem is a game of its own, against the threshold."""
     mu: float = 25.0
     """Skill that a new member is given."""
     sigma: float = Field(default=25.0 / 3, gt=0)
@@ -52,8 +53,8 @@ class ProposeConfig(Section):
 
 class VerifyConfig(Section):
     cpu_s: float = Field(default=1.0, gt=0, le=3600)
-    """CPU seconds for a program when an answer is graded. A proposal gets a quarter of it, so that
-    what is accepted stays gradable."""
+    """CPU seconds for a run of a program. All runs of a proposal together may take no more, so that
+    what is accepted can be graded with another input beside it."""
     memory_mb: int = Field(default=256, ge=16)
     """Memory a program may take beyond the interpreter's own, in MiB."""
     max_program_chars: int = Field(default=4000, gt=0)
@@ -62,6 +63,8 @@ class VerifyConfig(Section):
     """Longest input of one call."""
     max_output_chars: int = Field(default=1000, gt=0)
     """Longest gold answer. A longer one rejects the proposal: cut, it could not be solved."""
+    max_message_chars: int = Field(default=500, gt=0)
+    """Longest message of an induction problem."""
     allowed_modules: frozenset[str] = ALLOWED_MODULES
     """Modules a program may import: a cheap filter, not a wall. Others than these defaults may not
     exist in the sandbox."""
@@ -84,8 +87,10 @@ class SolveConfig(Section):
 
 class RewardConfig(Section):
     teacher: Annotated[OneOf, chosen_from("teacher reward", "paper")] = default("paper")
-    """What a proposal earns its teacher: `paper` (1 - solve rate, 0 for zero-pass and all-pass
-    problems), or `azr` (-0.5 for these, as Absolute Zero has it)."""
+    """What a proposal earns its teacher, with s the share of correct attempts: `paper` (1 - s; 0
+    for zero-pass and all-pass problems), `azr` (-0.5 for these, as Absolute Zero has it),
+    `learnability` (s (1 - s), most where either may happen), or `regret` (the best student's solve
+    rate less the mean of those that met the problem)."""
     student: Annotated[OneOf, chosen_from("student reward", "verdict")] = default("verdict")
     """What an attempt earns its student."""
 
@@ -93,20 +98,34 @@ class RewardConfig(Section):
 class UpdateConfig(Section):
     estimator: Annotated[OneOf, chosen_from("estimator", "reinforce_pp")] = default("reinforce_pp")
     """How advantages come from rewards: reinforce_pp (less the prompt's mean, whitened over the
-    member's batch), trr_pp (whitened for each role and task kind), grpo (whitened within each
-    prompt), rloo (less the mean of the prompt's others)."""
+    member's batch), trr_pp (whitened over the tokens of each role and task kind), grpo
+    (whitened within each prompt), rloo (less the mean of the prompt's others)."""
     loss: Annotated[OneOf, chosen_from("loss", "reinforce")] = default("reinforce")
     """The policy loss: reinforce, ppo, gspo, cispo, dr_grpo or dapo."""
-    learning_rate: float = Field(default=3e-4, gt=0)
-    """Of every member, unless it has its own."""
-    teacher_learning_rate: float | None = Field(default=None, gt=0)
-    """Of teachers, where it is to differ."""
+    learning_rate: float = Field(default=3e-4, ge=0)
+    """Of every member, unless it has its own; 0: it is not trained."""
+    teacher_learning_rate: float | None = Field(default=None, ge=0)
+    """Of teachers, where it is to differ; 0: frozen teachers."""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's weight decay."""
     grad_clip: float = Field(default=1.0, gt=0)
     """Largest norm of one member's gradient."""
     kl: float = Field(default=0.0, ge=0)
     """Weight of the KL divergence from the base."""
+    attempts: int = Field(default=0, ge=0)
+    """Attempts of a student at each problem that are trained on; the others only count for its
+    solve rate. 1 is Absolute Zero's: as many rows of the solver as of the proposer. 0: all."""
+    target_pass_rate: float = Field(default=0.0, ge=0, lt=1)
+    """Where problems are to stay: while more is solved, teachers' learning rates rise, while less
+    is, they fall. 0: rates stay as they are."""
+    target_gain: float = Field(default=0.3, gt=0)
+    """How fast: the logarithm of the rates changes by this times the difference in every step."""
+    target_bounds: tuple[PositiveFloat, PositiveFloat] = (0.05, 20.0)
+    """Smallest and largest factor on the rates."""
+    teacher_kl: float | None = Field(default=None, ge=0)
+    """Of teachers, where it is to differ."""
+    teacher_loss: Annotated[OneOf, chosen_from("loss")] | None = None
+    """The policy loss of teachers with its settings, such as clipping, where it is to differ."""
     optimizer_steps: int = Field(default=1, ge=1)
     """Optimizer steps that the samples of one step are split into."""
 
@@ -121,8 +140,16 @@ class ArchiveConfig(Section):
     """How many random programs, for `pawn`."""
     seed_tiers: tuple[int, int] = (1, 3)
     """Lowest and highest tier of these."""
-    policy: Annotated[OneOf, chosen_from("archive policy", "all")] = default("all")
-    """Which verified problems it takes."""
+    policy: Annotated[OneOf, chosen_from("archive policy", "solved_sometimes")] = default(
+        "solved_sometimes"
+    )
+    """Which verified problems it takes: solved_sometimes (some attempts solve it, some do not), or
+    all."""
+    replay_share: float = Field(default=0.0, ge=0, lt=1)
+    """Share of a student's problems that are replayed from the archive: those solved about half of
+    the time sooner, and those not attempted for long. They train students, never teachers."""
+    replay_staleness: float = Field(default=0.3, ge=0, le=1)
+    """How much of that choice is by how long ago a problem was attempted."""
     rarity: float = Field(default=0.0, ge=0)
     """How strongly problems in rare cells of the coverage map are preferred when teachers are shown
     some: each counts as one over the archive's problems in its cell, to this power. 0: all alike;
@@ -148,9 +175,9 @@ class ChildConfig(Section):
     """Where ratings begin, for `reset`."""
     reset_sigma: float = Field(default=25 / 3, gt=0)
     """How uncertain ratings begin, for `reset`."""
-    reset_optimizer: bool = True
-    """Start with clean optimizer state; otherwise the child goes on with that of the member it
-    replaces."""
+    optimizer: Literal["reset", "parent", "keep"] = "reset"
+    """What the child's optimizer starts with. `reset`: nothing. `parent`: the moments of its fitter
+    parent, as in population-based training. `keep`: those of the member it replaces."""
 
 
 class PerturbConfig(Section):
@@ -159,6 +186,10 @@ class PerturbConfig(Section):
 
     learning_rate_factor: float = Field(default=1.0, ge=1)
     """A child's learning rate is its parent's, multiplied or divided by this; 1 leaves it."""
+    learning_rate_low: float = Field(default=1e-7, gt=0)
+    """Learning rates do not fall below this."""
+    learning_rate_high: float = Field(default=0.1, gt=0)
+    """Nor rise above this."""
     temperature_factor: float = Field(default=1.0, ge=1)
     """The same for the sampling temperature."""
     temperature_low: float = Field(default=0.5, gt=0)
@@ -175,6 +206,24 @@ class HallOfFameConfig(Section):
     share: float = Field(default=0.25, gt=0, le=1)
     """Chance that one side of a pairing is a past member instead."""
 
+    def due(self, steps_done: int) -> bool:
+        """Whether members are kept after so many steps."""
+        return self.size > 0 and steps_done % self.every == 0
+
+
+class ExamConfig(Section):
+    """All students of a world answer the same archived problems: every `evolve.every` steps, and in
+    the last one."""
+
+    problems: int = Field(default=96, ge=0)
+    """How many, from all teachers and of all difficulties; 0: no exam."""
+    attempts: int = Field(default=1, ge=1)
+    """Answers of each student to each problem. More problems tell more than more attempts; an
+    archive with fewer problems gets more attempts."""
+    fit: Literal["rasch", "mean"] = "rasch"
+    """What a skill is. rasch: logits above the mean student, fitted together with the problems'
+    difficulties. mean: the share of correct answers."""
+
 
 class EvolveConfig(Section):
     every: int = Field(default=10, ge=0)
@@ -182,8 +231,13 @@ class EvolveConfig(Section):
     with fixed problems, and in self-play."""
     share: float = Field(default=0.25, ge=0, le=1)
     """Share of each role's members that are replaced, rounded down; the last one never is."""
-    fitness: Annotated[OneOf, chosen_from("fitness", "rating")] = default("rating")
-    """What members are ranked by: rating (the lower bound, mu - 3 sigma)."""
+    fitness: Annotated[OneOf, chosen_from("fitness", "exam")] = default("exam")
+    """What students are ranked by: exam (their skill in the common exam), or rating (the lower
+    bound, mu - 3 sigma)."""
+    teacher_fitness: Annotated[OneOf, chosen_from("teacher fitness", "reward")] = default("reward")
+    """What teachers are ranked by, since members were last replaced: reward (the mean over their
+    proposals), information (how well their problems in the exam tell students apart), progress (how
+    far their students have come since the last exam), or rating."""
     selection: Annotated[OneOf, chosen_from("selection", "truncation")] = default("truncation")
     """Who dies and who breeds: truncation or tournament."""
     crossover_share: float = Field(default=0.5, ge=0, le=1)
@@ -201,6 +255,14 @@ class EvolveConfig(Section):
     """A child nearer than this to another member of its role, as products B A, is mutated further
     until it is not, a few times at most; 0: never. The metric population/least_distance says how
     near members are."""
+    merge: Annotated[OneOf, chosen_from("merge", "mean")] = default("mean")
+    """How students are merged into one: mean, weighted (by fitness), ties, dare or an import path;
+    periodically, and as the soup that the run hands over."""
+    merge_every: int = Field(default=0, ge=0)
+    """Steps between two times that students restart from their merge; 0: never."""
+    merge_share: float = Field(default=1.0, gt=0, le=1)
+    """Share of the students that restart from it, the weakest; 1: all."""
+    exam: ExamConfig = Field(default_factory=ExamConfig)
     child: ChildConfig = Field(default_factory=ChildConfig)
     perturb: PerturbConfig = Field(default_factory=PerturbConfig)
     hall_of_fame: HallOfFameConfig = Field(default_factory=HallOfFameConfig)
@@ -212,6 +274,10 @@ class EvolveConfig(Section):
         if self.crossover_share > 0 and not self.crossovers:
             raise ValueError("crossovers are empty: name some, or set crossover_share = 0")
         return self
+
+    def merge_due(self, steps_done: int) -> bool:
+        """Whether students restart from their merge after so many steps."""
+        return self.merge_every > 0 and steps_done % self.merge_every == 0
 
     def due(self, steps_done: int) -> bool:
         """Whether members are replaced after so many steps."""

@@ -1,8 +1,8 @@
 """Studies: arms (sets of rules) times seeds, each a world of one run.
 
-A study is a TOML file: `recipe` (a recipe to begin from), `seeds`, `[common]` (settings of all
-arms) and `[arms.NAME]` for each arm, with sparse settings as in a recipe. Settings of the engine,
-the base and the steps are common to all.
+A study is a TOML file: `recipe` (a recipe to begin from), `seeds`, `outcomes` (what it is decided
+by: `evaluate.outcomes`), `[common]` (settings of all arms) and `[arms.NAME]` for each arm, with
+sparse settings as in a recipe. Settings of the engine, the base and the steps are common to all.
 """
 
 import tomllib
@@ -14,7 +14,7 @@ from redqueen.config.schema import Config, merge
 from redqueen.config.toml import find_recipe, read_toml, set_value, validate
 from redqueen.errors import ConfigError, unknown
 
-_KEYS = ("recipe", "seeds", "common", "arms")
+_KEYS = ("recipe", "seeds", "outcomes", "common", "arms")
 
 
 def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
@@ -33,6 +33,8 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
         raise ConfigError(f"{path}: a study needs [arms.NAME] tables and a list of seeds")
     begin = read_toml(find_recipe(study["recipe"])) if "recipe" in study else {}
     begin = merge(begin, study.get("common", {}))
+    if "outcomes" in study:
+        begin = merge(begin, {"evaluate": {"outcomes": study["outcomes"]}})
     return [
         (arm, _config(begin, rules, settings, seed))
         for arm, rules in arms.items()

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from tomlkit.items import Item, Table
 
 from redqueen.config.registry import Choice
-from redqueen.config.renamed import find_renamed
+from redqueen.config.renamed import find_renamed, find_renamed_row
 from redqueen.config.schema import Config, merge
 from redqueen.errors import ConfigError, unknown
 
@@ -101,6 +101,8 @@ def _explain(item: Any) -> str:
         if renamed := find_renamed(where, item["input"]):
             return "\n".join(f"{old} is now {new}" for old, new in renamed.items())
         return f"{where}: " + unknown("setting", path[-1], _names_in(path[:-1]))
+    for old, new in find_renamed_row(where, item["input"]).items():
+        return f"{where}: {old} is now {new}"
     if item["type"] == "value_error":
         # a check of ours, of a choice or of settings that do not go together: it says what we got
         message = item["ctx"]["error"]
