@@ -1,4 +1,4 @@
-"""Reads a ledger of schema 1 through the current schema.
+"""Reads a ledger of an older schema through the current one.
 
 The file is never changed: temporary views and tables of one read-only connection shadow its own.
 Views read the file as it is, so this works on a run that is still being played, too.
@@ -11,9 +11,12 @@ import tomllib
 
 import tomlkit
 
-from redqueen.config.renamed import rename_settings
+from redqueen.config.renamed import rename_rows, rename_settings
 from redqueen.config.toml import validate
+from redqueen.ledger.tables import table_shapes
 
+_NEW_TABLES = ("exams", "fitness")
+"""Tables of schema 3."""
 _METRICS = {
     "propose/entropy": "propose/nll",
     "solve/entropy": "solve/nll",
@@ -58,19 +61,22 @@ _VIEWS = {
 }
 
 
-def shadow_schema_1(connection: sqlite3.Connection) -> None:
+def shadow_older(connection: sqlite3.Connection, schema: int) -> None:
     """Let this connection see tables, values and settings under their current names."""
     connection.execute("PRAGMA temp_store = MEMORY")
-    for name, query in _VIEWS.items():
+    rename = rename_settings if schema == 1 else rename_rows
+    for name, query in _VIEWS.items() if schema == 1 else ():
         connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
+    for name in _NEW_TABLES:
+        connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(table_shapes()[name].columns)})")
     for name in ("run", "worlds"):
         connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM main.{name}")
     for (text,) in connection.execute("SELECT value FROM run WHERE name = 'config'").fetchall():
         # An unreadable config stops only those who need it.
         with contextlib.suppress(tomllib.TOMLDecodeError):
-            settings = tomlkit.dumps(rename_settings(tomllib.loads(text)))
+            settings = tomlkit.dumps(rename(tomllib.loads(text)))
             connection.execute("UPDATE run SET value = ? WHERE name = 'config'", (settings,))
     for world, text in connection.execute("SELECT world, config FROM worlds").fetchall():
-        settings = validate(rename_settings(json.loads(text))).model_dump_json()
+        settings = validate(rename(json.loads(text))).model_dump_json()
         connection.execute("UPDATE worlds SET config = ? WHERE world = ?", (settings, world))
     connection.execute("PRAGMA query_only = ON")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from redqueen.errors import ConfigError, StorageError
 
-SCHEMA = 2
+SCHEMA = 3
+_READABLE = ("1", "2")
+"""Older schemas, which are shown as the current one."""
 FILE = "run.sqlite"
 
 _BUSY_S = 60.0  # only recovery after a kill holds the file, and for far less
@@ -25,7 +27,7 @@ def open_to_write(folder: Path) -> sqlite3.Connection:
         _check_schema(folder, connection, to_write=True)
         (result,) = connection.execute("PRAGMA quick_check(1)").fetchone()
         if result != "ok":
-            raise _damaged(folder, result)
+            raise _damaged(folder, " ".join(result.split()))
         make_durable(connection)
         return connection
 
@@ -65,12 +67,26 @@ def make_durable(connection: sqlite3.Connection) -> None:
 
 def _open_readable(folder: Path, options: str) -> sqlite3.Connection:
     with _close_on_error(_connect(folder, options)) as connection:
-        if _check_schema(folder, connection, to_write=False) == 1:
-            from redqueen.ledger.migration import shadow_schema_1
+        schema = _check_schema(folder, connection, to_write=False)
+        _check_size(folder)
+        if schema < SCHEMA:
+            from redqueen.ledger.migration import shadow_older
 
-            shadow_schema_1(connection)
+            shadow_older(connection, schema)
         connection.row_factory = sqlite3.Row
         return connection
+
+
+def _check_size(folder: Path) -> None:
+    """SQLite notices whole pages that are missing, but reads zeros where the last one is cut. While
+    there is a write-ahead log, its header is ahead of the file."""
+    path = folder / FILE
+    with path.open("rb") as file:
+        header = file.read(100)
+    pages, page = int.from_bytes(header[28:32]), int.from_bytes(header[16:18])
+    size = path.stat().st_size
+    if size < pages * page and not _has_wal(folder):
+        raise _damaged(folder, f"it has {size:,} of its {pages * page:,} bytes")
 
 
 def _has_wal(folder: Path) -> bool:
@@ -103,12 +119,12 @@ def _explain(folder: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        if _primary_code(error) in _NOT_A_LEDGER:
+        if _primary_code(error) in _NOT_A_LEDGER and not _has_members(folder):
             raise ConfigError(
                 f"{path} is not the ledger of a run: {error}. "
                 "Name a folder that `redqueen run` created."
             ) from error
-        if _primary_code(error) == sqlite3.SQLITE_CORRUPT:
+        if _primary_code(error) in (sqlite3.SQLITE_CORRUPT, *_NOT_A_LEDGER):
             raise _damaged(folder, str(error)) from error
         raise StorageError(
             f"{path} cannot be opened: {error}. It was not changed; "
@@ -123,10 +139,19 @@ def _primary_code(error: sqlite3.Error) -> int | None:
 
 
 def _damaged(folder: Path, why: str) -> StorageError:
-    return StorageError(
-        f"the ledger {folder / FILE} is damaged: {why}. "
-        "Restore a backup of the folder, or start a new run with another --out."
+    members = (
+        f" The members are not in it: {folder / 'checkpoints'} has them as PEFT folders."
+        if _has_members(folder)
+        else ""
     )
+    return StorageError(
+        f"the ledger {folder / FILE} is damaged: {why}. Nothing was changed. "
+        f"Restore a backup of the folder, or start a new run with another --out.{members}"
+    )
+
+
+def _has_members(folder: Path) -> bool:
+    return any(folder.glob("checkpoints/[0-9]*"))
 
 
 def _check_schema(folder: Path, connection: sqlite3.Connection, *, to_write: bool) -> int:
@@ -136,10 +161,10 @@ def _check_schema(folder: Path, connection: sqlite3.Connection, *, to_write: boo
         ).fetchall()
     )
     schema, version = str(about.get("schema", "none")), about.get("version")
-    if schema == str(SCHEMA) or (schema == "1" and not to_write):
+    if schema == str(SCHEMA) or (schema in _READABLE and not to_write):
         return int(schema)
     writer = f"redqueen {version}" if version else "the version of redqueen that wrote it"
-    if schema == "1":
+    if schema in _READABLE:
         raise ConfigError(
             f"{folder} is a run of {writer}: this version can read it, but not continue it. "
             f"Resume it with {writer}."

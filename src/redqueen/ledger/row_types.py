@@ -91,7 +91,7 @@ class AttemptRow(TypedDict):
     tokens: int
     logprob: float
     finish_reason: Literal["stop", "length"]
-    verdict: Literal["correct", "wrong", "malformed"]
+    verdict: Literal["correct", "wrong", "malformed", "voided"]
     detail: str
     reward: float
     advantage: float
@@ -105,6 +105,26 @@ class RatingRow(TypedDict):
     version: int
     mu: float
     sigma: float
+
+
+class ExamRow(TypedDict):
+    world: int
+    step: int
+    member: str
+    problem: str
+    attempts: int
+    correct: int
+
+
+class FitnessRow(TypedDict):
+    world: int
+    step: int
+    member: str
+    role: Role
+    measure: str
+    fitness: float
+    exam: float | None
+    chosen: int
 
 
 class UpdateRow(TypedDict):

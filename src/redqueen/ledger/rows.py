@@ -24,6 +24,8 @@ def step_rows(state: "StepState") -> dict[str, list[Row]]:
         "proposals": _proposal_rows(state),
         "attempts": _attempt_rows(state),
         "ratings": (rating_row(member) for member in state.world.members),
+        "exams": _exam_rows(state),
+        "fitness": state.fitness,
         "updates": state.updates,
         "births": (birth_row(birth) for birth in state.births),
         "deaths": (_death_row(death) for death in state.deaths),
@@ -36,9 +38,14 @@ def step_rows(state: "StepState") -> dict[str, list[Row]]:
 
 def _pairing_rows(state: "StepState") -> Iterator[Row]:
     for match in state.pairings:
-        results = [result for result in state.results if result.match is match]
-        attempts = [attempt for result in results for attempt in result.attempts]
-        games = match.games
+        results = [result for result in state.results if result.match is (match.lead or match)]
+        attempts = [
+            attempt
+            for result in results
+            for attempt in result.attempts_of(match.pairing.student.id)
+            if attempt.verdict != "voided"
+        ]
+        games = [game for game in match.games if game.rates != "teacher"]
         yield {
             "pairing": match.number,
             "teacher": match.pairing.teacher.id,
@@ -95,20 +102,34 @@ def _proposal_rows(state: "StepState") -> Iterator[Row]:
 
 
 def _attempt_rows(state: "StepState") -> Iterator[Row]:
-    for number, result in enumerate(state.results):
+    numbered = [*enumerate(state.results), *((-1 - n, r) for n, r in enumerate(state.replays))]
+    for number, result in numbered:
         for place, attempt in enumerate(result.attempts):
             yield {
                 "proposal": number,
                 "attempt": place,
                 "problem": attempt.problem.key,
-                "student": result.student.member,
-                "version": result.student.version,
+                "student": attempt.author.member if attempt.author else "",
+                "version": attempt.author.version if attempt.author else 0,
                 "text": attempt.text,
                 **_rollout_columns(attempt),
                 "verdict": attempt.verdict,
                 "detail": attempt.detail,
                 "reward": result.attempt_rewards[place],
                 "advantage": result.attempt_advantages[place],
+            }
+
+
+def _exam_rows(state: "StepState") -> Iterator[Row]:
+    if state.exam is None:
+        return
+    for member, correct in state.exam.correct.items():
+        for problem, solved in zip(state.exam.problems, correct, strict=True):
+            yield {
+                "member": member,
+                "problem": problem.key,
+                "attempts": state.exam.attempts,
+                "correct": solved,
             }
 
 

@@ -23,6 +23,8 @@ from redqueen.ledger.row_types import (
     BirthRow,
     DeathRow,
     EvalRow,
+    ExamRow,
+    FitnessRow,
     LineageRow,
     MemberRow,
     MetricRow,
@@ -157,6 +159,12 @@ class RunReader:
 
     def ratings(self, world: int | None = None) -> Table[RatingRow]:
         return self._table("ratings", world)
+
+    def exams(self, world: int | None = None) -> Table[ExamRow]:
+        return self._table("exams", world)
+
+    def fitness(self, world: int | None = None) -> Table[FitnessRow]:
+        return self._table("fitness", world)
 
     def updates(self, world: int | None = None) -> Table[UpdateRow]:
         return self._table("updates", world)

@@ -1,4 +1,4 @@
--- The ledger of a run, schema 2. What one stage hands to the next is a table; a step is stored whole or not at all.
+-- The ledger of a run, schema 3. What one stage hands to the next is a table; a step is stored whole or not at all.
 -- `world` is the number of a world (0 in a plain run). `step` counts from 1; step 0 is the state before training.
 -- Rows are only added, never changed. A resume deletes the steps after its checkpoint and plays them again.
 -- Lists and objects are JSON text. Members are named by id, such as T2 or S3.17: slot letter and number, then the step of birth.
@@ -41,7 +41,7 @@ CREATE TABLE pairings (
   teacher TEXT NOT NULL, student TEXT NOT NULL,
   expected REAL NOT NULL,         -- win probability of the student, by the ratings before the step
   score REAL,                     -- the student's score; NULL where the pairing is not rated
-  winner TEXT,                    -- teacher or student
+  winner TEXT,                    -- teacher or student, by what the student solved
   proposals INTEGER NOT NULL, valid INTEGER NOT NULL,
   attempts INTEGER NOT NULL, correct INTEGER NOT NULL,
   PRIMARY KEY (world, step, pairing)
@@ -83,7 +83,7 @@ CREATE TABLE proposals (
 
 CREATE TABLE attempts (
   world INTEGER NOT NULL, step INTEGER NOT NULL,
-  proposal INTEGER NOT NULL,      -- whose problem is attempted
+  proposal INTEGER NOT NULL,      -- whose problem is attempted; below 0: a problem from the archive
   attempt INTEGER NOT NULL,
   problem TEXT NOT NULL,
   student TEXT NOT NULL, version INTEGER NOT NULL,
@@ -91,7 +91,7 @@ CREATE TABLE attempts (
   tokens INTEGER NOT NULL,
   logprob REAL NOT NULL,
   finish_reason TEXT NOT NULL,
-  verdict TEXT NOT NULL,          -- correct, wrong or malformed
+  verdict TEXT NOT NULL,          -- correct, wrong, malformed, or voided: the problem turned out to be none
   detail TEXT NOT NULL,
   reward REAL NOT NULL, advantage REAL NOT NULL,
   PRIMARY KEY (world, step, proposal, attempt)
@@ -102,6 +102,24 @@ CREATE TABLE ratings (            -- of every living member, after the step
   member TEXT NOT NULL, role TEXT NOT NULL,
   version INTEGER NOT NULL,       -- number of updates so far
   mu REAL NOT NULL, sigma REAL NOT NULL,
+  PRIMARY KEY (world, step, member)
+) STRICT;
+
+CREATE TABLE exams (              -- what all students of a world answered to the same archived problems; nobody is trained on it
+  world INTEGER NOT NULL, step INTEGER NOT NULL,
+  member TEXT NOT NULL,
+  problem TEXT NOT NULL,
+  attempts INTEGER NOT NULL, correct INTEGER NOT NULL,
+  PRIMARY KEY (world, step, member, problem)
+) STRICT;
+
+CREATE TABLE fitness (            -- of every member when members were ranked, before some of them were replaced
+  world INTEGER NOT NULL, step INTEGER NOT NULL,
+  member TEXT NOT NULL, role TEXT NOT NULL,
+  measure TEXT NOT NULL,          -- a row of the fitness tables: exam, reward, rating, ...
+  fitness REAL NOT NULL,
+  exam REAL,                      -- share of correct answers in the exam; NULL for teachers and without an exam
+  chosen INTEGER NOT NULL,        -- 1 for the fittest student that stays
   PRIMARY KEY (world, step, member)
 ) STRICT;
 

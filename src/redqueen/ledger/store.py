@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from redqueen.errors import ConfigError, StorageError, unknown
+from redqueen.ledger.anywhere import without_placement
 from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
 from redqueen.ledger.tables import TableShape, schema_text, table_shapes
@@ -101,11 +102,19 @@ class Ledger:
 
     def add(self, table: str, rows: Rows) -> None:
         """Store rows outside a step, in one transaction; a row with the same key is replaced."""
-        if table == "marks":
+        self.add_tables({table: rows})
+
+    def add_tables(self, tables: Mapping[str, Rows]) -> None:
+        """Store rows of several tables, as `add` does, in one transaction."""
+        if "marks" in tables:
             raise ValueError("only write() marks steps")
-        with self._transaction(f"rows of {table}"):
-            self._insert("INSERT OR REPLACE", self._table(table), rows)
-        if table == "run":
+        batches = [(self._table(name), rows) for name, rows in tables.items() if rows]
+        if not batches:
+            return
+        with self._transaction(f"rows of {', '.join(table.name for table, _ in batches)}"):
+            for table, rows in batches:
+                self._insert("INSERT OR REPLACE", table, rows)
+        if "run" in tables:
             self.about = about_of(self._connection)
 
     def last_step(self) -> int:
@@ -191,7 +200,7 @@ def digest(folder: Path) -> str:
             columns, key = ", ".join(table.columns), ", ".join(table.key)
             for row in connection.execute(f"SELECT {columns} FROM {table.name} ORDER BY {key}"):
                 if _is_digested(table.name, row):
-                    digest.update(_encode(row))
+                    digest.update(_encode(without_placement(row)))
     return digest.hexdigest()
 
 
@@ -203,10 +212,11 @@ def about_of(connection: sqlite3.Connection) -> dict[str, str]:
 def base_weights(about: Mapping[str, str]) -> str:
     """The fingerprint of the base of a run; empty where it is not recorded.
 
-    Runs on `pawn` without one are older than fingerprints, and were made on an earlier Pawn.
+    Runs on `pawn` without one are older than fingerprints, and were made on an earlier Pawn. Of a
+    .gguf file 0.1 recorded a hash of the file, which says nothing about weights of another format.
     """
     if "base_weights" in about:
-        return about["base_weights"]
+        return "" if about["base_weights"].startswith("file:") else about["base_weights"]
     return _PAWN_BEFORE if tomllib.loads(about["config"]).get("base") == "pawn" else ""
 
 
