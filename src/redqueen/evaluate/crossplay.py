@@ -20,7 +20,7 @@ from redqueen.core.pipeline import Ports
 from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
 from redqueen.ledger.snapshots import Snapshot, snapshots
-from redqueen.ledger.store import open_to_read
+from redqueen.ledger.store import about_of, open_to_read
 from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
@@ -58,17 +58,30 @@ class Crossplay:
         }
 
 
-def crossplay(
-    folder: Path, limit: int = 100, *, device: str | None = None, base: str | None = None
-) -> list[Crossplay]:
-    """All worlds of a run, with at most `limit` problems of one step. Every student has one attempt
-    at each problem, at the run's temperature."""
+def read_snapshots(folder: Path) -> list[Snapshot]:
+    """Two or more, oldest first."""
+    with closing(open_to_read(folder)) as connection:
+        about = about_of(connection)
+    if about["schema"] == "1":
+        raise ConfigError(
+            f"{folder} is a run of redqueen {about['version']}, whose snapshots this version does "
+            "not read: cross-play it with that one"
+        )
     taken = snapshots(folder)
     if len(taken) < 2:
         raise ConfigError(
             f"{folder} has {len(taken)} snapshots, and cross-play needs two or more: set "
             "ledger.snapshot_every when a run is started"
         )
+    return taken
+
+
+def crossplay(
+    folder: Path, limit: int = 100, *, device: str | None = None, base: str | None = None
+) -> list[Crossplay]:
+    """All worlds of a run, with at most `limit` problems of one step. Every student has one attempt
+    at each problem, at the run's temperature."""
+    taken = read_snapshots(folder)
     steps = [snapshot.step for snapshot in taken]
     arms = [
         (arm, config if device is None else config.with_settings(device=device))
@@ -104,12 +117,10 @@ def crossplay(
 def _sample_problems(
     connection: sqlite3.Connection, world: int, steps: Sequence[int], limit: int, config: Config
 ) -> ProblemsByStep:
-    """Problems of each step that some attempt solved: one that nobody solves tells students apart
-    at no step."""
-    query = """
-        SELECT DISTINCT problems.* FROM problems JOIN proposals USING (world, step, problem)
-        WHERE world = ? AND step > ? AND step <= ? AND proposals.solve_rate > 0
-        ORDER BY problems.step, problem"""
+    """Of all problems of each step, whoever solved them: those that the students of the time solved
+    would make these look good beside all others."""
+    query = """SELECT * FROM problems WHERE world = ? AND step > ? AND step <= ?
+        ORDER BY step, problem"""
     posed: ProblemsByStep = {}
     for before, step in zip([0, *steps], steps, strict=False):
         rows = connection.execute(query, (world, before, step)).fetchall()
@@ -156,6 +167,7 @@ def _attempt(
         ports.sandbox,
         config.verify,
     )
+    voided = {attempt.problem.key for attempt in attempts if attempt.verdict == "voided"}
     return [
         {
             "world": world,
@@ -171,6 +183,7 @@ def _attempt(
         for (member, step, problem), attempt in zip(
             (request.item for request in requests), attempts, strict=True
         )
+        if problem.key not in voided
     ]
 
 

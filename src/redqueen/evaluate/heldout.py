@@ -9,34 +9,15 @@ from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import CORRECT, Graders, PromptStyle, Verdict
 from redqueen.config.stages import VerifyConfig
 from redqueen.pawn.heldout import MAX_TOKENS, Item, load_suite, small_problems
+from redqueen.pawn.heldout_large import NAME as LARGE
+from redqueen.pawn.heldout_large import load_large
 from redqueen.stages.solve import grade_answers
 from redqueen.tasks import Malformed, RunRules, load_kind, load_kinds
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
-class HeldOut:
-    note = ""
-    max_tokens = max(MAX_TOKENS.values())
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def prompt_version(self, style: PromptStyle) -> str:
-        return f"{style.prompt_format.name}-{_fingerprint(style.prompt_format)}"
-
-    def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
-        all_items = load_suite(self.name)
-        numbers = {id(item): f"{number:04d}" for number, item in enumerate(all_items)}
-        return [
-            suite.Item(
-                numbers[id(item)],
-                {"problem": item.problem},
-                item.problem.kind,
-                item.tier,
-                MAX_TOKENS[item.problem.kind],
-            )
-            for item in spread(all_items, limit)
-        ]
+class ProblemSuite:
+    """Problems of task kinds, prompted and graded as in a run. Items hold their `problem`."""
 
     def prompt(self, item: suite.Item, style: PromptStyle) -> Prompt:
         request = load_kind(item.kind).ask_answer(item.fields["problem"])
@@ -73,6 +54,31 @@ class HeldOut:
             answer = ""
         rules = RunRules.of(VerifyConfig())
         return None if kind.grading(item.fields["problem"], answer, rules) else answer
+
+
+class HeldOut(ProblemSuite):
+    note = ""
+    max_tokens = max(MAX_TOKENS.values())
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def prompt_version(self, style: PromptStyle) -> str:
+        return f"{style.prompt_format.name}-{_fingerprint(style.prompt_format)}"
+
+    def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
+        all_items = load_large() if self.name == LARGE else load_suite(self.name)
+        numbers = {id(item): f"{number:04d}" for number, item in enumerate(all_items)}
+        return [
+            suite.Item(
+                numbers[id(item)],
+                {"problem": item.problem},
+                item.problem.kind,
+                item.tier,
+                MAX_TOKENS[item.problem.kind],
+            )
+            for item in spread(all_items, limit)
+        ]
 
 
 def _fingerprint(prompt_format: PromptFormat) -> str:

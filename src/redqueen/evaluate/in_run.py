@@ -1,4 +1,4 @@
-"""Measures the students of a live run on its suite, with the base at the end.
+"""Measures the students of a live run on its suite, with the base and their vote at the end.
 
 A side exit: results go to the ledger and to the caller, and no reward can read them.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from redqueen.config.schema import EvaluateConfig
 from redqueen.core.run import Run
+from redqueen.evaluate.replies import FORCED, VOTE
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.runner import EvalTask, evaluate, load_task
 from redqueen.evaluate.targets import target_of_run
@@ -24,17 +25,31 @@ def load_run_task(config: EvaluateConfig) -> EvalTask:
 
 
 def measure(run: Run, *, with_base: bool) -> EvalResult:
-    """The students on the run's suite, greedy; the replies go to the ledger."""
+    """The students and their soup on the run's suite, greedy; the replies go to the ledger."""
     target, task = target_of_run(run, with_base=with_base), load_run_task(run.config.evaluate)
     if with_base:
         log.info(
-            "measuring the base and %d students on %s, %d problems each",
-            len(target.models) - 1,
+            "measuring the base and %d others on %s, %d problems each",
+            sum(not model.is_reference for model in target.models),
             task.suite.name,
             len(task.items),
         )
     result = evaluate(target, task)
     run.ledger.add("evals", result.to_rows(run.config.evaluate.suite))
+    return result
+
+
+def measure_vote(run: Run) -> EvalResult | None:
+    """The vote of each world's students, and of the base with as many votes; None where answers
+    cannot be compared, or there is one vote."""
+    config, task = run.config.evaluate, load_run_task(run.config.evaluate)
+    count = config.votes or max(len(world.students) for world in run.worlds)
+    if count < 2:
+        return None
+    target = target_of_run(run, [VOTE]).without(FORCED)
+    log.info("asking for %d votes of the students and of the base", count)
+    result = evaluate(target, task, samples=count)
+    run.ledger.add("evals", result.to_rows(f"{config.suite}, {count} votes"))
     return result
 
 

@@ -51,10 +51,10 @@ def propose_problems(
     count: int,
     on_progress: Callable[[int], None],
 ) -> dict[str, ProposalStats]:
-    """`count` proposals of every kind, at temperature 1. The references of a prompt come from one
-    tier of the suite. `on_progress` is told how many more were sampled."""
+    """`count` proposals of each kind of the items, at temperature 1. The references of a prompt
+    come from one tier of the suite. `on_progress` is told how many more were sampled."""
     stats = {}
-    for name, kind in load_kinds().items():
+    for name, kind in load_kinds(*dict.fromkeys(item.problem.kind for item in items)).items():
         rng = stream(0, "evaluate", "proposals", name)
         prompts = [
             render_proposal(

@@ -1,11 +1,19 @@
 """The records of an evaluation: which model, sampled how, gave which reply with which verdict."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 BASE = "base"
 """The name of the base among the models under test."""
+FORCED = "base, reasoning forced"
+"""The base whose replies begin with reasoning: what asking for it is worth, without training."""
+SOUP, CHOSEN, VOTE = "soup", "chosen", "vote"
+"""What a population hands over: the merge of its students, the student that its own fitness puts
+first, and the answer that most of them give."""
+BASE_VOTE = "base vote"
+"""The vote of the base, with as many votes."""
+NOT_MEMBERS = (BASE, FORCED, SOUP, CHOSEN, VOTE, BASE_VOTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +29,8 @@ class EvalConfig:
     dtype: str = "float32"
     provenance: str = ""
     """Run, step and fingerprint of the base: they tell models of the same name apart."""
+    reasoning: str = "free"
+    """`forced`: replies begin with reasoning, where the prompt format has a way to begin it."""
 
     @property
     def sampling(self) -> str:
@@ -34,6 +44,7 @@ class EvalConfig:
             "max_tokens": self.max_tokens,
             "samples": self.samples,
             "temperature": self.temperature,
+            "reasoning": self.reasoning,
         }
 
 
@@ -51,12 +62,37 @@ class Model:
     member: str = ""
     """Its id in its world."""
     role: str = "student"
+    """Of a member; else `base` or `soup`."""
     world: int = 0
     arm: str = ""
+    forced: bool = False
+    """Its replies begin with reasoning, whatever the other models do."""
+    chosen: bool = False
+    """Whether it is the student that its world's own fitness puts first."""
+    students: int = 0
+    """How many its world has, where it has one."""
+    samples: int = 0
+    """Replies to each item, where it differs from the other models."""
 
     @property
     def is_base(self) -> bool:
         return self.name == BASE
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is the base, one way or the other."""
+        return self.name in (BASE, FORCED)
+
+    @property
+    def is_solver(self) -> bool:
+        """Whether it solves problems, and is neither a reference nor a merge of those that do."""
+        return self.role in ("student", "both") and not self.is_reference
+
+
+def base_models(slot: int = 0) -> tuple[Model, Model]:
+    """The base, as it is and with its reasoning forced."""
+    base = Model(BASE, slot, role=BASE)
+    return base, replace(base, name=FORCED, forced=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +109,9 @@ class GradedReply:
     vote_key: str | None
     """The answer in a form that can be compared; empty: there is none. None: answers to this item
     cannot be compared."""
+    reasoned: bool | None
+    """Whether it begins with reasoning. None: replies to this item never do, or it cannot be
+    told."""
 
 
 ByItem = Mapping[str, Sequence[GradedReply]]

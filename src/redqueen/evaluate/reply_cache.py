@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from redqueen.errors import DataError
+from redqueen.errors import explain_disk
 from redqueen.evaluate.replies import EvalConfig, GradedReply
 
 ReplyKey = tuple[str, str, int]
@@ -38,11 +38,8 @@ class ReplyCache:
             return
         rows = [{"config": asdict(config), "reply": asdict(reply)} for reply in replies]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
-        try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(("" if self._ends_with_newline() else "\n") + lines)
-        except OSError as error:
-            raise DataError(f"cannot write {self.path}: {error.strerror}") from error
+        with explain_disk(self.path), self.path.open("a", encoding="utf-8") as file:
+            file.write(("" if self._ends_with_newline() else "\n") + lines)
 
     def _ends_with_newline(self) -> bool:
         assert self.path is not None

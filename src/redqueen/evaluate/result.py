@@ -2,16 +2,28 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from redqueen.benchmarks.suite import Item
-from redqueen.evaluate.replies import BASE, ByItem, EvalConfig, GradedReply, Model, share_correct
+from redqueen.evaluate.replies import (
+    BASE,
+    BASE_VOTE,
+    CHOSEN,
+    FORCED,
+    SOUP,
+    VOTE,
+    ByItem,
+    EvalConfig,
+    GradedReply,
+    Model,
+    share_correct,
+)
 from redqueen.evaluate.statistics import Difference, mean, paired_difference, score_interval
-from redqueen.evaluate.summary import summarize_model, summarize_population
+from redqueen.evaluate.summary import majority_votes, summarize_model, summarize_population
 
 
 @dataclass(frozen=True)
@@ -42,33 +54,64 @@ class EvalResult:
     @property
     def under_test(self) -> tuple[Model, ...]:
         """All but the base; the base where it is alone."""
-        return tuple(model for model in self.models if not model.is_base) or self.models
+        tested = tuple(model for model in self.models if not model.is_reference)
+        return tested or tuple(model for model in self.models if model.is_base)
 
     @property
     def solvers(self) -> tuple[Model, ...]:
         """The models whose mean is the score: those that solve problems, else all under test."""
-        solvers = tuple(model for model in self.under_test if model.role != "teacher")
-        return solvers or self.under_test
+        return tuple(model for model in self.under_test if model.is_solver) or self.under_test
+
+    @property
+    def worlds(self) -> dict[int, list[Model]]:
+        """By world, those that solve problems."""
+        worlds: dict[int, list[Model]] = defaultdict(list)
+        for model in self.under_test:
+            if model.is_solver:
+                worlds[model.world].append(model)
+        return dict(worlds)
 
     @property
     def populations(self) -> dict[int, list[Model]]:
         """By world, the solvers that count together, where there are several."""
-        worlds: dict[int, list[Model]] = defaultdict(list)
-        for model in self.under_test:
-            if model.role != "teacher":
-                worlds[model.world].append(model)
-        return {world: members for world, members in worlds.items() if len(members) > 1}
+        return {world: members for world, members in self.worlds.items() if len(members) > 1}
+
+    def vote_count(self, members: Sequence[Model]) -> int:
+        """Of their vote: as many as other models have replies, and at least one of each member."""
+        return max(self.config.samples, len(members))
 
     def item_scores(self, model: str) -> list[float]:
         """The share of a model's replies that are correct, item by item."""
         return [share_correct(replies) for replies in self.by_model[model].values()]
 
     def world_scores(self, world: int) -> dict[str, list[float]]:
-        """Item scores of one world's members by their ids, and of the base."""
-        return {
+        """Item scores of one world's members by their ids, of its soup, of the chosen student, and
+        of the base."""
+        scores = {
             model.member or model.name: self.item_scores(model.name)
             for model in self.models
-            if model.is_base or model.world == world
+            if model.is_reference or model.world == world
+        }
+        for model in self.worlds.get(world, []):
+            if model.chosen:
+                scores[CHOSEN] = scores[model.member]
+            if model.students == 1:
+                scores[SOUP] = scores[model.member]
+        return scores
+
+    def vote_scores(self, world: int) -> dict[str, list[float]]:
+        """Item scores of the vote of a world's students, and of the base with as many votes; of
+        items whose answers can be compared. Empty without all students, or with one vote."""
+        members = self.worlds.get(world, [])
+        count = self.vote_count(members)
+        if len(members) != max((model.students for model in members), default=-1) or count < 2:
+            return {}
+        tables = {VOTE: [self.by_model[model.name] for model in members]}
+        if BASE in self.by_model and min(map(len, self.by_model[BASE].values())) >= count:
+            tables[BASE_VOTE] = [self.by_model[BASE]]
+        votes = {name: majority_votes(replies, count) for name, replies in tables.items()}
+        return {
+            name: [mean(own[item]) for item in votes[VOTE]] for name, own in votes.items() if own
         }
 
     @property
@@ -98,36 +141,59 @@ class EvalResult:
     @property
     def difference(self) -> Difference | None:
         """To the base on the same items; None where there is no other model."""
-        if BASE not in self.by_model or self.under_test == self.models:
+        if BASE not in self.by_model or self.under_test[0].is_base:
             return None
         return paired_difference(list(self.per_item.values()), self.item_scores(BASE))
 
     def to_rows(self, suite: str | None = None) -> list[dict[str, Any]]:
         """A row for each reply, as in the table `evals` of the ledger; those of the base in every
-        world. `suite`: another name for it."""
-        items = {item.id: item for item in self.items}
+        world. `chosen`, `vote` and, of a single student, `soup` are subjects of their own. `suite`:
+        another name for it."""
         worlds = dict.fromkeys(model.world for model in self.under_test)
-        subjects = {
-            model.name: [(model.world, model.member or model.name)]
-            if not model.is_base
-            else [(world, BASE) for world in worlds]
+        subjects: dict[str, list[tuple[int, str]]] = {
+            model.name: [(world, model.name) for world in worlds]
+            if model.is_reference
+            else [(model.world, model.member or model.name)]
             for model in self.models
         }
+        for model in self.under_test:
+            if model.chosen and model.member != CHOSEN:
+                subjects[model.name].append((model.world, CHOSEN))
+            if model.is_solver and model.students == 1:
+                subjects[model.name].append((model.world, SOUP))
+        rows = [
+            (world, subject, reply.item, reply.sample, reply.correct)
+            for reply in self.replies
+            for world, subject in subjects[reply.model]
+        ]
+        items = {item.id: item for item in self.items}
         return [
             {
                 "world": world,
                 "step": self.step,
                 "suite": suite or self.config.suite,
                 "subject": subject,
-                "item": reply.item,
-                "kind": items[reply.item].kind or self.config.prompt_version,
-                "tier": items[reply.item].tier,
-                "sample": reply.sample,
-                "correct": int(reply.correct),
+                "item": item,
+                "kind": items[item].kind or self.config.prompt_version,
+                "tier": items[item].tier,
+                "sample": sample,
+                "correct": int(correct),
             }
-            for reply in self.replies
-            for world, subject in subjects[reply.model]
+            for world, subject, item, sample, correct in [*rows, *self._vote_rows()]
         ]
+
+    def _vote_rows(self) -> Iterator[tuple[int, str, str, int, bool]]:
+        """World, subject, item, number and verdict. Answers that tie are samples of one item, so
+        that their mean is what a lot among them is worth."""
+        for world, members in self.worlds.items():
+            for name in self.vote_scores(world):
+                models = (
+                    members if name == VOTE else [model for model in self.models if model.is_base]
+                )
+                tables = [self.by_model[model.name] for model in models]
+                for item, tied in majority_votes(tables, self.vote_count(members)).items():
+                    for number, correct in enumerate(tied):
+                        yield world, name, item, number, correct
 
     def to_json(self) -> dict[str, Any]:
         """Scores with intervals: of one model beside the base, or of a population."""
@@ -138,41 +204,58 @@ class EvalResult:
             if self.difference is not None:
                 row["base"] = self._model_json(BASE)
                 row["against_base"] = self.difference.to_json()
-        if any(item.tier for item in self.items) and len(self.models) == 1:
+        if FORCED in self.by_model:
+            row["base_forced"] = self._model_json(FORCED)
+        if any(item.tier for item in self.items) and self.under_test[0].is_base:
             row["tiers"] = self._tiers_json()
         return row | ({"note": self.note} if self.note else {})
 
     def _model_json(self, name: str) -> dict[str, Any]:
-        return summarize_model(self.by_model[name], self.config.samples)
+        row = summarize_model(self.by_model[name])
+        if name != BASE and BASE in self.by_model:
+            gap = paired_difference(self.item_scores(name), self.item_scores(BASE))
+            row["against_base"] = gap.to_json()
+        return row
 
     def _population_json(self) -> dict[str, Any]:
         members = {model.name: self._model_json(model.name) for model in self.under_test}
-        row: dict[str, Any] = {"n": self.n, **self.config.to_json(), "members": members}
-        if BASE not in self.by_model:
-            return row
-        base = self.item_scores(BASE)
-        for name, scores in members.items():
-            difference = paired_difference(self.item_scores(name), base)
-            scores["against_base"] = difference.to_json()
-        populations = [
+        row: dict[str, Any] = {
+            "n": self.n,
+            **self.config.to_json(),
+            "members": {
+                model.name: members[model.name] for model in self.under_test if model.role != SOUP
+            },
+        }
+        if BASE in self.by_model:
+            row["base"] = self._model_json(BASE)
+        products = {
+            (model.world, SOUP if model.role == SOUP else CHOSEN): {
+                "model": model.name,
+                **members[model.name],
+            }
+            for model in self.under_test
+            if model.role == SOUP or model.chosen
+        }
+        row["populations"] = [
             {"world": world, "arm": models[0].arm, "members": [model.name for model in models]}
             | summarize_population(
                 [self.by_model[model.name] for model in models],
-                self.by_model[BASE],
-                self.config.samples,
+                self.by_model.get(BASE),
+                self.vote_count(models),
             )
+            | {name: product for (place, name), product in products.items() if place == world}
             for world, models in self.populations.items()
         ]
-        return row | {"base": self._model_json(BASE), "populations": populations}
+        return row
 
     def _tiers_json(self) -> dict[str, dict[str, Any]]:
         """By kind and tier."""
-        (replies,) = self.by_model.values()
+        replies = self.by_model[BASE]
         cells: dict[str, dict[str, dict[str, Sequence[GradedReply]]]] = {}
         for item in self.items:
             cell = cells.setdefault(item.kind, {}).setdefault(str(item.tier), {})
             cell[item.id] = replies[item.id]
         return {
-            kind: {tier: summarize_model(cell, self.config.samples) for tier, cell in row.items()}
+            kind: {tier: summarize_model(cell) for tier, cell in row.items()}
             for kind, row in cells.items()
         }

@@ -10,9 +10,10 @@ from redqueen.ledger.store import MEASURED_LATER, Ledger
 
 def ledger_suite(config: EvalConfig) -> str:
     """A name with all that the replies depend on: measurements with other settings do not mix."""
+    forced = ", reasoning forced" if config.reasoning == "forced" else ""
     return (
         f"{MEASURED_LATER}{config.suite} ({config.prompt_version}, {config.style}, "
-        f"{config.sampling}, {config.max_tokens} tokens, {config.dtype})"
+        f"{config.sampling}, {config.max_tokens} tokens, {config.dtype}{forced})"
     )
 
 

@@ -13,10 +13,11 @@ from redqueen.config.sandbox import SandboxConfig
 from redqueen.core.pipeline import Check, background_executor
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
 from redqueen.errors import ConfigError
-from redqueen.evaluate.replies import EvalConfig, GradedReply, Model
+from redqueen.evaluate.replies import FORCED, EvalConfig, GradedReply, Model
 from redqueen.evaluate.reply_cache import ReplyCache
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.suites import load_suite
+from redqueen.evaluate.summary import split
 from redqueen.rng import seed_for
 from redqueen.sandbox import Sandbox
 from redqueen.sandbox.pool import SandboxPool
@@ -55,7 +56,8 @@ def open_graders(sandbox: Sandbox | None = None, *, unsafe: bool = False) -> Ite
     with ExitStack() as stack:
         if sandbox is None:
             sandbox = stack.enter_context(SandboxPool(SandboxConfig(unsafe=unsafe)))
-        yield Graders(sandbox, stack.enter_context(MathsGrader()))
+        maths = MathsGrader(sandbox=SandboxConfig(unsafe=unsafe))
+        yield Graders(sandbox, stack.enter_context(maths))
 
 
 def evaluate(
@@ -72,18 +74,22 @@ def evaluate(
     max_tokens: int | None = None,
     style: Literal["chat", "base"] | None = None,
     prompt_format: str | None = None,
+    reasoning: Literal["free", "forced"] = "free",
     device: str = "auto",
     dtype: "Dtype" = "auto",
     cache: Path | None = None,
     graders: Graders | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> EvalResult:
-    """Score a base, an adapter, a run folder, a member (`RUN/S2`) or a live run on a suite.
+    """Score a base, an adapter, a run folder, a member (`RUN/S2`), what a run hands over
+    (`RUN/soup`, `RUN/chosen`, `RUN/vote`) or a live run on a suite.
 
-    Members and adapters are compared with their base on the same items. Greedy for one sample; 0.8
+    Members and adapters are compared with their base on the same items, and with the base whose
+    reasoning is forced. Greedy for one sample; 0.8
     is the temperature for several. `limit` takes the first items of a benchmark, and spreads over
-    Pawn's suites. `cache` is a file of graded replies, reused by the next call. A live run is
-    measured as it is; nothing is written to its ledger.
+    Pawn's suites. `reasoning="forced"` begins every reply with reasoning: what a base can do that
+    only has to be asked. `cache` is a file of graded replies, reused by the next call. A live run
+    is measured as it is; nothing is written to its ledger.
     """
     from redqueen.evaluate.targets import Target, open_target
 
@@ -99,9 +105,14 @@ def evaluate(
             target.is_chat if style is None else style == "chat",
             load_prompt_format(prompt_format) if prompt_format else target.prompt_format,
         )
+        if target.votes:
+            target, samples = _with_votes(target, samples)
+        if reasoning == "forced" or not _can_reason(task, prompt_style):
+            target = target.without(FORCED)
         config = make_config(task.suite, target, prompt_style, samples, temperature, max_tokens)
+        config = replace(config, reasoning=reasoning)
         if graders is None:
-            graders = stack.enter_context(open_graders(target.sandbox))
+            graders = stack.enter_context(open_graders(target.sandbox, unsafe=target.unsafe))
         replies = _sample_and_grade(
             task, target, config, prompt_style, graders, ReplyCache(cache), on_progress
         )
@@ -115,6 +126,29 @@ def evaluate(
         target.run,
         target.step,
     )
+
+
+def _can_reason(task: EvalTask, style: PromptStyle) -> bool:
+    """Whether there is a way to begin the reply to some item with reasoning."""
+    kinds = {item.kind for item in task.items if item.kind}
+    return any(style.prompt_format.reasoning_prefix(kind) for kind in kinds)
+
+
+def _with_votes(target: "Target", samples: int) -> "tuple[Target, int]":
+    """The votes, split between the students of a world; the base has as many."""
+    students = max(model.students for model in target.models)
+    count = max(samples, students)
+    if count < 2:
+        raise ConfigError("the vote of one student needs two votes or more: --samples")
+    shares: dict[int, list[int]] = {}
+
+    def share(model: Model) -> Model:
+        if not model.is_solver:
+            return model
+        left = shares.setdefault(model.world, split(count, model.students))
+        return replace(model, samples=left.pop(0))
+
+    return target.with_models(share), count
 
 
 def make_config(
@@ -171,7 +205,7 @@ def _sample_and_grade(
             _Question(model, item, sample)
             for model in batch.models
             for item in task.items
-            for sample in range(config.samples)
+            for sample in range(model.samples or config.samples)
         ]
         for batch in target.batches
     ]
@@ -215,7 +249,10 @@ def _request(
     own = () if model.is_base else (model.name,)
     seed = seed_for(0, "benchmark", config.suite, item.id, question.sample, *own)
     limit = item.max_tokens or config.max_tokens
-    return TextRequest(model.slot, suite.prompt(item, style), limit, seed, item=question)
+    prompt = suite.prompt(item, style)
+    if item.kind and (model.forced or config.reasoning == "forced"):
+        prompt = replace(prompt, prefix=style.prompt_format.reasoning_prefix(item.kind))
+    return TextRequest(model.slot, prompt, limit, seed, item=question)
 
 
 def _grade(
@@ -224,6 +261,10 @@ def _grade(
     questions: list[_Question] = [completion.request.item for completion in completions]
     items = [question.item for question in questions]
     verdicts = suite.grade(items, [completion.text for completion in completions], style, graders)
+    prefixes = {
+        item.kind: style.prompt_format.reasoning_prefix(item.kind).strip() if item.kind else ""
+        for item in items
+    }
     return [
         GradedReply(
             question.item.id,
@@ -234,6 +275,9 @@ def _grade(
             verdict.reason,
             completion.rollout.finish_reason == "length",
             suite.vote_key(question.item, completion.text, style),
+            completion.text.lstrip().startswith(prefix)
+            if (prefix := prefixes[question.item.kind])
+            else None,
         )
         for question, completion, verdict in zip(questions, completions, verdicts, strict=True)
     ]

@@ -1,30 +1,38 @@
-"""The open table of suites: Pawn's held-out problems, every benchmark, or one of your own by import
-path."""
+"""The open table of suites: Pawn's held-out problems, every benchmark, or one of your own: by
+import path, or a JSONL file of problems."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from redqueen.benchmarks.suite import Suite
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
 from redqueen.evaluate.heldout import HeldOut
+from redqueen.evaluate.problem_file import ProblemFile
+
+_FILE = ".jsonl"
 
 SUITES: Registry[Suite] = Registry(
     "suite",
     {
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
+        "heldout-large": HeldOut("heldout-large"),
         **BENCHMARKS,
     },
 )
 
 
 def load_suite(name: str) -> Suite:
-    """A suite by its name, or by the import path of an instance or a class without arguments."""
+    """A suite by its name, by the import path of an instance or a class without arguments, or by
+    the file that has its problems."""
+    if name.endswith(_FILE):
+        return ProblemFile(Path(name).expanduser())
     suite = SUITES[name]
     return suite() if isinstance(suite, type) else suite
 
 
 def expand_names(names: Sequence[str], others: Sequence[str] = ()) -> list[str]:
     """Names of suites with groups expanded, each once. `others` are allowed besides suites."""
-    paths = [name for name in names if ":" in name]
+    paths = [name for name in names if ":" in name or name.endswith(_FILE)]
     return expand_groups(names, [*others, *SUITES, *paths])
