@@ -7,15 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from redqueen.errors import ConfigError
+from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, SOUP, VOTE
 from redqueen.report.compute import Spent, measure_spent
 from redqueen.report.run_view import RunView
 from redqueen.report.scores import (
     CROSSPLAY,
     accuracy,
+    answers_by_subject,
+    attempts_together,
     base_answers,
     mean_answers,
     paired_gain,
     student_answers,
+    union_answers,
 )
 
 _NOT_AN_ARM = (
@@ -51,6 +55,7 @@ METRICS = {
     "propose/nll": "mean NLL per token, teachers",
     "solve/nll": "mean NLL per token, students",
 }
+_BEGIN_AS_BASE = ("mean student", "weakest student", SOUP, CHOSEN)
 _TAIL = 0.1
 """A metric at a step is the mean over this share of the steps before: single steps are noisy."""
 
@@ -133,15 +138,84 @@ def _scores_at(view: RunView, step: int) -> dict[str, float]:
         GROUP BY suite"""
     scores: dict[str, float] = {}
     for suite, measured in view.rows(query, step=step, own=f"{CROSSPLAY}%"):
-        students = list(student_answers(view, suite, measured).values())
-        if not students:  # only teachers were measured
-            continue
-        scores[f"{suite}: mean student"] = accuracy(mean_answers(students)).mean
-        scores[f"{suite}: weakest student"] = min(accuracy(answers).mean for answers in students)
-        gain = paired_gain(mean_answers(students), base_answers(view, suite))
-        if gain is not None:
-            scores[f"{suite}: gain over the base"] = gain.mean
+        for name, value in suite_scores(view, suite, measured).items():
+            scores[f"{suite}: {name}"] = value
     return scores
+
+
+def suite_scores(view: RunView, suite: str, step: int) -> dict[str, float]:
+    """What was measured on a suite at a step: students, what the population hands over, and the
+    base; votes and unions by the number of votes and attempts, so that only equal numbers are
+    compared."""
+    students = list(student_answers(view, suite, step).values())
+    if not students:  # only teachers were measured
+        return {}
+    together = mean_answers(students)
+    scores = {
+        "mean student": accuracy(together).mean,
+        "weakest student": min(accuracy(answers).mean for answers in students),
+    }
+    if gain := paired_gain(together, base_answers(view, suite)):
+        scores["gain over the base"] = gain.mean
+    subjects = answers_by_subject(view, suite, step)
+    count = attempts_together(view, suite, step)
+    if count > 1:
+        scores[f"union pass@{count}"] = accuracy(union_answers(view, suite, step, count)).mean
+    names = {
+        SOUP: SOUP,
+        CHOSEN: CHOSEN,
+        VOTE: f"vote of {count}",
+        BASE_VOTE: f"base: vote of {count}",
+        BASE: BASE,
+        FORCED: FORCED,
+    }
+    measured = {name: subjects[subject] for subject, name in names.items() if subject in subjects}
+    return scores | {name: accuracy(answers).mean for name, answers in measured.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One outcome of one replicate over the tokens it was trained on."""
+
+    tokens: list[float]
+    values: list[float]
+
+    def at(self, tokens: float) -> float | None:
+        """Between two measurements by a straight line. None before the first one; after the last
+        one, where that is more than 2 % away."""
+        if not self.tokens[0] <= tokens <= 1.02 * self.tokens[-1]:
+            return None
+        after = next((n for n, own in enumerate(self.tokens) if own >= tokens), None)
+        if not after:
+            return self.values[-1 if after is None else 0]
+        low, high = self.tokens[after - 1], self.tokens[after]
+        share = (tokens - low) / (high - low) if high > low else 1.0
+        return self.values[after - 1] + share * (self.values[after] - self.values[after - 1])
+
+
+def score_curves(replicate: Replicate) -> dict[str, Curve]:
+    """Every score of a suite over trained tokens, by name. Members begin as the base: where that is
+    measured, and a suite more than once, curves begin with it."""
+    view, trained = replicate.view, replicate.spent.trained
+    query = """SELECT DISTINCT suite, step FROM evals
+        WHERE world = :world AND step BETWEEN 1 AND :last AND suite NOT LIKE :own
+        ORDER BY suite, step"""
+    steps: dict[str, list[int]] = {}
+    for row in view.rows(query, last=view.last, own=f"{CROSSPLAY}%"):
+        steps.setdefault(row["suite"], []).append(row["step"])
+    points: dict[str, list[tuple[float, float]]] = {}
+    for suite, measured in steps.items():
+        base = base_answers(view, suite)
+        for step in measured:
+            for name, value in suite_scores(view, suite, step).items():
+                curve = points.setdefault(f"{suite}: {name}", [])
+                if not curve and base and len(measured) > 1 and name in _BEGIN_AS_BASE:
+                    curve.append((0.0, accuracy(base).mean))
+                curve.append((trained[step], value))
+    return {
+        name: Curve([tokens for tokens, _ in curve], [value for _, value in curve])
+        for name, curve in points.items()
+    }
 
 
 def compute_at(replicate: Replicate, step: int) -> dict[str, float]:

@@ -1,29 +1,45 @@
-"""Compares arms over seeds: as they are, matched by tokens per adapter, and by tokens in total."""
+"""Compares arms over seeds: at equal trained tokens, as they are, and matched by all tokens per
+adapter and in total."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from redqueen.errors import ConfigError
-from redqueen.evaluate.statistics import bootstrap, mean, permutation_p, sign_flip_p
-from redqueen.report.arms import Replicate, compute_at, group_replicates, outcomes_at
+from redqueen.evaluate.statistics import holm, mean, t_interval, t_p, welch_difference
+from redqueen.ledger.store import MEASURED_LATER
+from redqueen.report.arms import (
+    Curve,
+    Replicate,
+    compute_at,
+    group_replicates,
+    outcomes_at,
+    score_curves,
+)
 from redqueen.report.run_view import Run, RunView, open_views
 
 Interval = tuple[float, float]
 
+TRAINED = "at equal trained tokens"
 AS_IS, PER_ADAPTER, IN_TOTAL = "as they are", "matched per adapter", "matched in total"
 MATCHES = {
+    TRAINED: "Every run where it has been trained on as many tokens, over all its adapters, as the "
+    "run with the fewest. Scores are read from curves: between two measurements by a straight "
+    "line.",
     AS_IS: "Every run at its last step, whatever it spent.",
     PER_ADAPTER: "Every run at the step where each of its adapters has had as many tokens as in "
     "the shortest run. A population then spends as many times more as it has members.",
     IN_TOTAL: "Every run at the step where it has spent as many tokens as the cheapest run.",
 }
 METHOD = (
-    "Means over seeds with 95 % bootstrap intervals. Differences are to {first}: paired by seed if "
-    "both arms share two seeds or more (sign-flip test), else unpaired (permutation test, marked "
-    "†). A single seed has no interval."
+    "Means over seeds with 95 % t intervals (n - 1 degrees of freedom). Differences are to "
+    "{first}: paired by seed if both arms share two seeds or more, else unpaired (Welch's t, "
+    "marked †). A single seed has no interval. Declared outcomes come first: their p values are "
+    "adjusted by Holm for the number of declared outcomes. All others are exploratory."
 )
+_CURVE = (0.25, 0.5, 0.75, 1.0)
+"""Where curves are read, as shares of the fewest trained tokens of a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,8 @@ class Cell:
     difference: float | None = None
     difference_interval: Interval | None = None
     p: float | None = None
+    p_holm: float | None = None
+    """Of a declared outcome: adjusted for their number."""
     pairs: int = 0
     """Seeds in common with the first arm; with fewer than two the test is unpaired."""
 
@@ -62,6 +80,29 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
     for replicate in replicates:
         by_arm.setdefault(replicate.arm, []).append(replicate)
     arms = list(by_arm)
+    declared = list(
+        dict.fromkeys(
+            name
+            for replicate in replicates
+            for name in replicate.view.setting("evaluate.outcomes", ())
+        )
+    )
+    curves = [score_curves(replicate) for replicate in replicates]
+    budget = min(replicate.spent.trained[replicate.view.last] for replicate in replicates)
+    tables = {}
+    for match in MATCHES:
+        steps = _matched_steps(replicates, match)
+        outcomes = [outcomes_at(one, step) for one, step in zip(replicates, steps, strict=True)]
+        if match == TRAINED:
+            outcomes = [
+                _read(own, budget) | {name: value for name, value in at.items() if name not in own}
+                for own, at in zip(curves, outcomes, strict=True)
+            ]
+        compute = [compute_at(one, step) for one, step in zip(replicates, steps, strict=True)]
+        tables[match] = {
+            "outcomes": _declare(_rows(replicates, arms, outcomes), declared),
+            "compute": _rows(replicates, arms, compute),
+        }
     return {
         "arms": [
             {
@@ -80,22 +121,81 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
             }
             for replicate in replicates
         ],
-        "tables": {
-            match: {
-                "outcomes": _rows(replicates, arms, steps, outcomes_at),
-                "compute": _rows(replicates, arms, steps, compute_at),
-            }
-            for match in MATCHES
-            for steps in [_matched_steps(replicates, match)]
-        },
+        "declared": declared,
+        "tables": tables,
+        "curves": _curves(replicates, arms, curves, budget),
         "method": METHOD.format(first=arms[0]),
     }
+
+
+def _read(curves: dict[str, Curve], tokens: float) -> dict[str, float]:
+    read = {name: curve.at(tokens) for name, curve in curves.items()}
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _curves(
+    replicates: Sequence[Replicate],
+    arms: Sequence[str],
+    curves: Sequence[dict[str, Curve]],
+    budget: float,
+) -> list[dict[str, Any]]:
+    """Scores that were measured more than once, over trained tokens."""
+    several = {name for own in curves for name, curve in own.items() if len(curve.tokens) > 1}
+    read = [
+        (share * budget, _rows(replicates, arms, [_read(own, share * budget) for own in curves]))
+        for share in _CURVE
+    ]
+    names = [row["name"] for row in read[-1][1] if row["name"] in several]
+    return [
+        {
+            "name": name,
+            "points": [
+                {"tokens": tokens, "arms": row["arms"]}
+                for tokens, rows in read
+                for row in rows
+                if row["name"] == name
+            ],
+        }
+        for name in names
+    ]
+
+
+def _declare(rows: list[dict[str, Any]], declared: Sequence[str]) -> list[dict[str, Any]]:
+    """Declared outcomes first, with the p values of each arm adjusted for their number."""
+    chosen = [row for name in declared if (row := _find(rows, name)) is not None]
+    for arm in dict.fromkeys(cell["arm"] for row in chosen for cell in row["arms"]):
+        cells = [cell for row in chosen for cell in row["arms"] if cell["arm"] == arm]
+        tested = [cell for cell in cells if cell["p"] is not None]
+        missing = [1.0] * (len(declared) - len(tested))
+        for cell, p in zip(tested, holm([*(cell["p"] for cell in tested), *missing]), strict=False):
+            cell["p_holm"] = p
+    others = [row for row in rows if not any(row is one for one in chosen)]
+    return [{**row, "declared": True} for row in chosen] + others
+
+
+def _find(rows: Sequence[dict[str, Any]], outcome: str) -> dict[str, Any] | None:
+    """The row of a declared outcome. A suite that was measured later is named by its settings too;
+    of several, what was greedy comes first."""
+    fitting = [row for row in rows if outcome in (row["name"], _plain(row["name"]))]
+    order = sorted(fitting, key=lambda row: (row["name"] != outcome, "greedy" not in row["name"]))
+    return order[0] if order else None
+
+
+def _plain(name: str) -> str:
+    """`heldout: soup` for `eval/heldout (compact-5d7013, base, greedy, ...): soup`, and for what a
+    run measured with several votes."""
+    suite, _, what = name.partition(": ")
+    suite = suite.removeprefix(MEASURED_LATER).partition(" (")[0]
+    return f"{suite.partition(', ')[0]}: {what}"
 
 
 def _matched_steps(replicates: Sequence[Replicate], match: str) -> list[int]:
     """The step at which each replicate is compared."""
     if match == AS_IS:
         return [replicate.view.last for replicate in replicates]
+    if match == TRAINED:
+        fewest = min(replicate.spent.trained[replicate.view.last] for replicate in replicates)
+        return [replicate.spent.step_trained(fewest) for replicate in replicates]
     per_adapter = match == PER_ADAPTER
     budget = min(
         one.spent.tokens(one.view.last) / (one.spent.members if per_adapter else 1)
@@ -107,10 +207,8 @@ def _matched_steps(replicates: Sequence[Replicate], match: str) -> list[int]:
 def _rows(
     replicates: Sequence[Replicate],
     arms: Sequence[str],
-    steps: Sequence[int],
-    measure: Callable[[Replicate, int], dict[str, float]],
+    values: Sequence[dict[str, float]],
 ) -> list[dict[str, Any]]:
-    values = [measure(one, step) for one, step in zip(replicates, steps, strict=True)]
     rows = []
     for name in dict.fromkeys(name for measured in values for name in measured):
         by_arm: dict[str, dict[int, float]] = {arm: {} for arm in arms}
@@ -127,7 +225,7 @@ def _rows(
 
 def _cell(arm: str, own: dict[int, float], first: dict[int, float] | None) -> Cell:
     values = list(own.values())
-    cell = Cell(arm, list(own), values, mean(values), bootstrap(values))
+    cell = Cell(arm, list(own), values, mean(values), t_interval(values))
     if not first:
         return cell
     common = sorted(own.keys() & first.keys())
@@ -136,12 +234,14 @@ def _cell(arm: str, own: dict[int, float], first: dict[int, float] | None) -> Ce
         return replace(
             cell,
             difference=mean(gaps),
-            difference_interval=bootstrap(gaps),
-            p=sign_flip_p(gaps),
+            difference_interval=t_interval(gaps),
+            p=t_p(gaps),
             pairs=len(common),
         )
     others = list(first.values())
-    return replace(cell, difference=mean(values) - mean(others), p=permutation_p(values, others))
+    interval, p = welch_difference(values, others) or (None, None)
+    gap = mean(values) - mean(others)
+    return replace(cell, difference=gap, difference_interval=interval, p=p)
 
 
 def to_markdown(comparison: dict[str, Any]) -> str:
@@ -154,10 +254,25 @@ def to_markdown(comparison: dict[str, Any]) -> str:
     ]
     parts += ["", _escape(comparison["method"])]
     columns = ["", *map(_escape, arms), *(f"{_escape(arm)}: difference" for arm in arms[1:])]
+    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for name, table in comparison["tables"].items():
-        parts += ["", f"## {name[0].upper()}{name[1:]}", "", MATCHES[name], ""]
-        parts += ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-        parts += [_markdown_row(row, arms) for row in [*table["outcomes"], *table["compute"]]]
+        declared = [row for row in table["outcomes"] if row.get("declared")]
+        others = [row for row in table["outcomes"] if not row.get("declared")]
+        parts += ["", f"## {name[0].upper()}{name[1:]}", "", MATCHES[name], "", *head]
+        parts += [_markdown_row(row, arms) for row in declared]
+        parts += ["| *exploratory* |" + " |" * (len(columns) - 1)] if declared else []
+        parts += [_markdown_row(row, arms) for row in [*others, *table["compute"]]]
+        measured = {row["name"] for row in declared} | {_plain(row["name"]) for row in declared}
+        if missing := [name for name in comparison["declared"] if name not in measured]:
+            parts += ["", f"Declared and not measured: {_escape(', '.join(missing))}."]
+    if comparison["curves"]:
+        parts += ["", "## Curves", "", "By trained tokens, over all adapters of a run."]
+    for curve in comparison["curves"]:
+        parts += ["", f"### {_escape(curve['name'])}", "", *head]
+        parts += [
+            _markdown_row({"name": f"{point['tokens']:.3g} tokens", "arms": point["arms"]}, arms)
+            for point in curve["points"]
+        ]
     return "\n".join(parts) + "\n"
 
 
@@ -177,6 +292,7 @@ def _markdown_row(row: dict[str, Any], arms: Sequence[str]) -> str:
             texts.append("–")
             continue
         p = "" if cell["p"] is None else f", p {cell['p']:.2g}"
+        p += "" if cell["p_holm"] is None else f" (Holm {cell['p_holm']:.2g})"
         gap = _estimate(cell["difference"], cell["difference_interval"], sign="+")
         texts.append(f"{gap}{p}{'' if cell['pairs'] else ' †'}")
     return f"| {_escape(row['name'])} | " + " | ".join(texts) + " |"

@@ -6,6 +6,8 @@ from importlib import resources
 
 from redqueen.report.run_view import RunView
 
+SAMPLED = "('propose/tokens', 'solve/tokens', 'replay/tokens', 'exam/tokens')"
+"""Metrics that add up to what was sampled, for SQL."""
 _FLOPS_PER_SAMPLED_TOKEN = 2
 """Per parameter: one multiplication and one addition."""
 _FLOPS_PER_TRAINED_TOKEN = 4
@@ -42,9 +44,14 @@ class Spent:
         steps = [step for step in range(len(self.sampled)) if self.tokens(step) <= limit]
         return max(min(1, len(self.sampled) - 1), steps[-1] if steps else 0)
 
+    def step_trained(self, budget: float) -> int:
+        """The last step within a budget of trained tokens; at least the first."""
+        steps = [step for step, tokens in enumerate(self.trained) if tokens <= budget * (1 + 1e-9)]
+        return max(min(1, len(self.trained) - 1), steps[-1] if steps else 0)
+
 
 def measure_spent(view: RunView) -> Spent:
-    tokens = "FROM metrics WHERE name IN ('propose/tokens', 'solve/tokens')"
+    tokens = f"FROM metrics WHERE name IN {SAMPLED}"
     sampled = _cumulate(view, f"SELECT step, sum(value) {tokens} AND world = :world GROUP BY step")
     trained = _cumulate(
         view, "SELECT step, sum(tokens) FROM updates WHERE world = :world GROUP BY step"

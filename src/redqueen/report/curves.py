@@ -26,8 +26,11 @@ def metrics(view: RunView) -> dict[str, Line]:
 
 def complexity_index(lines: dict[str, Line]) -> Line:
     """Complexity of problems relative to the first tenth of the run: the geometric mean of the
-    ratios of four measures."""
-    measures = [line for name in _COMPLEXITY if (line := lines.get(f"complexity/{name}"))]
+    ratios of four measures of programs, or of all features where there are no programs."""
+    features = {name: line for name, line in lines.items() if name.startswith("complexity/")}
+    of_programs = [line for name in _COMPLEXITY if (line := features.get(f"complexity/{name}"))]
+    is_code = f"complexity/{_COMPLEXITY[0]}" in features
+    measures = of_programs if is_code else list(features.values())
     if not measures:
         return []
     starts = [mean(line[: max(1, len(line) // 10)]) for line in measures]

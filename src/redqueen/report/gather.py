@@ -7,9 +7,12 @@ from typing import Any
 
 from redqueen.ledger.lock import is_held
 from redqueen.report import curriculum, curves, lineage, scores
+from redqueen.report.compute import SAMPLED
+from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
+from redqueen.report.selection import selection
 
 
 def gather_runs(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
@@ -36,6 +39,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "active": not view.about.get("ended") and is_held(view.folder),
         "steps_done": view.last,
         "steps_wanted": int(wanted) if wanted.isdecimal() else None,
+        "verified_again": json.loads(view.about.get("verified_again", "null")),
         "ended": view.about.get(f"ended/{view.world}") or view.about.get("ended", ""),
         "steps": view.windows.ends,
         "window": view.windows.size,
@@ -44,6 +48,8 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "metrics": lines,
         "complexity_index": curves.complexity_index(lines),
         "ratings": curves.ratings(view),
+        "race": race_figures(measure_race(view)),
+        "selection": selection(view),
         "matrix": curves.solve_matrix(view),
         "timings": curves.timings(view),
         "updates": curves.updates(view),
@@ -73,8 +79,8 @@ def _counts(view: RunView, counts: list[curriculum.ProposalCount]) -> dict[str, 
     )
     (problems,) = view.row("SELECT count(*) FROM problems WHERE world = :world")
     (sampled,) = view.row(
-        """SELECT coalesce(sum(value), 0) FROM metrics
-        WHERE world = :world AND name IN ('propose/tokens', 'solve/tokens')"""
+        f"""SELECT coalesce(sum(value), 0) FROM metrics
+        WHERE world = :world AND name IN {SAMPLED}"""
     )
     return {
         **dict(pairings),

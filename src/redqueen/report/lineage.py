@@ -46,6 +46,18 @@ def operator_credit(members: Members, last: int) -> list[dict[str, Any]]:
 
 
 def early_deaths(members: Members, every: int) -> tuple[int, int]:
-    """Children that died at the first replacement after their birth, and all children that died."""
-    dead = [member for member in members if member["died"] is not None and member["born"] > 0]
+    """Children that died at the first replacement after their birth, and all children that died;
+    without those whose place the next merge of all took."""
+    merged = {
+        (member["slot"], member["born"])
+        for member in members
+        if member["operator"].startswith("merge ")
+    }
+    dead = [
+        member
+        for member in members
+        if member["died"] is not None
+        and member["born"] > 0
+        and (member["slot"], member["died"]) not in merged
+    ]
     return sum(member["died"] - member["born"] <= every for member in dead), len(dead)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from redqueen import __version__
-from redqueen.errors import DataError
+from redqueen.errors import explain_disk
 from redqueen.report.gather import gather_runs
 from redqueen.report.run_view import Run, folder_of
 from redqueen.report.sample import MAX_CHARS
@@ -93,13 +93,15 @@ def to_json(data: Any) -> str:
 
 
 def write_text(path: Path, text: str) -> Path:
-    try:
+    """Where that fails, a file that was there stays as it was."""
+    part = path.with_name(f".{path.name}.part")
+    with explain_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataError(
-            f"cannot write {path}: {error.strerror}. Choose another file with --out."
-        ) from error
+        try:
+            part.write_text(text, encoding="utf-8")
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
     return path
 
 

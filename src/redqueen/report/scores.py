@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.statistics import mean, mean_interval, score_interval
+from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, NOT_MEMBERS, SOUP, VOTE
+from redqueen.evaluate.statistics import mean, mean_interval, pass_at_k, score_interval
+from redqueen.evaluate.summary import split
 from redqueen.report.curriculum import ProposalCount
 from redqueen.report.run_view import RunView, round_digits, slot_name
 
@@ -61,12 +63,38 @@ def answers_by_subject(view: RunView, suite: str, step: int) -> dict[str, Answer
 
 
 def student_answers(view: RunView, suite: str, step: int) -> dict[str, Answers]:
-    """Without teachers, which `redqueen eval` measures too."""
+    """Without teachers, which `redqueen eval` measures too, and without what is no member."""
     return {
         name: answers
         for name, answers in answers_by_subject(view, suite, step).items()
-        if name != "base" and name not in view.teachers
+        if name not in NOT_MEMBERS and name not in view.teachers
     }
+
+
+def attempts_together(view: RunView, suite: str, step: int) -> int:
+    """how many votes and attempts the students share: as many as the base or one of them made,
+    and at least one each. 0 where not all students were measured."""
+    query = """SELECT max(sample) + 1 AS n FROM evals
+        WHERE world = :world AND suite = :suite AND step = :step AND subject = :subject"""
+    students = list(student_answers(view, suite, step))
+    if len(students) != view.setting("population.students", len(students)):
+        return 0
+    own = [view.row(query, suite=suite, step=step, subject=name)["n"] for name in (BASE, *students)]
+    return max(len(students), *(n or 0 for n in own))
+
+
+def union_answers(view: RunView, suite: str, step: int, k: int) -> Answers:
+    """By item, the estimate that one of k attempts is correct, shared by the students."""
+    query = """SELECT subject, item, count(*) AS n, sum(correct) AS correct FROM evals
+        WHERE world = :world AND suite = :suite AND step = :step GROUP BY subject, item"""
+    students = list(student_answers(view, suite, step))
+    shares = dict(zip(students, split(k, len(students)), strict=True))
+    missed: Answers = {}
+    for row in view.rows(query, suite=suite, step=step):
+        if each := shares.get(row["subject"]):
+            chance = pass_at_k(row["n"], row["correct"], min(each, row["n"]))
+            missed[row["item"]] = missed.get(row["item"], 1.0) * (1 - chance)
+    return {item: 1 - chance for item, chance in missed.items()}
 
 
 def base_answers(view: RunView, suite: str) -> Answers:
@@ -120,10 +148,22 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         "base": accuracy(base).as_json() if base else None,
         "items": len(base or next(iter(last.values()), {})),
         "subjects": [_subject(name, answers, base) for name, answers in last.items()],
+        "products": _products(view, suite, steps[-1] if steps else 0, base),
         "students": _subject("students", mean_answers(list(last.values())), base) if last else None,
         "tiers": _tiers(view, suite, steps[-1] if steps else 0),
         "agreement": agreement(last),
     }
+
+
+def _products(view: RunView, suite: str, step: int, base: Answers) -> list[dict[str, Any]]:
+    """What the population hands over, and the base with its reasoning forced. A vote gains over the
+    base's vote, not over its single answer."""
+    answers = answers_by_subject(view, suite, step)
+    return [
+        _subject(name, answers[name], answers.get(BASE_VOTE, {}) if name == VOTE else base)
+        for name in (FORCED, SOUP, CHOSEN, VOTE)
+        if name in answers
+    ]
 
 
 def _subject(name: str, answers: Answers, base: Answers) -> dict[str, Any]:

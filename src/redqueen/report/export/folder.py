@@ -1,9 +1,11 @@
 """Where an export goes, and which world it comes from."""
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, explain_disk
 from redqueen.report.run_view import RunView
 
 
@@ -11,6 +13,18 @@ def check_empty(out: Path) -> Path:
     if out.exists() and any(out.iterdir() if out.is_dir() else [out]):
         raise ConfigError(f"{out} is not empty: choose another folder with --out")
     return out
+
+
+@contextmanager
+def fill(folder: Path) -> Iterator[Path]:
+    """Within: the folder is filled. It is whole afterwards, or not there."""
+    try:
+        with explain_disk(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def choose_world(views: Sequence[RunView], world: int | None) -> RunView:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.errors import ConfigError
 from redqueen.ledger.store import base_weights
-from redqueen.report.export.folder import check_empty, choose_world
+from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.scores import suites
@@ -100,13 +100,16 @@ def _write(
 
         loaded = load_run_base(view.folder, base)
         merge_adapter(loaded, adapter)
-        save_model(loaded, folder)
+        with fill(folder):
+            save_model(loaded, folder)
+            (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
     else:
         from redqueen.models.peft_io import save_adapter
 
         # The base's name, not where its files are on this machine.
-        save_adapter(adapter, folder, base=facts.base, fingerprint=base_weights(view.about))
-    (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
+        with fill(folder):
+            save_adapter(adapter, folder, base=facts.base, fingerprint=base_weights(view.about))
+            (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
 
 
 def _facts(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from redqueen import __version__
 from redqueen.report.escape import escape_controls
+from redqueen.tasks import load_kind
 
 _USE_ADAPTER = """```python
 from peft import PeftModel
@@ -96,7 +97,13 @@ def data_card(run: str, base: str, steps: int, file: str, kinds: Mapping[str, in
     counted = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     return escape_controls(
         _DATA_CARD.format(
-            run=run, base=base, steps=steps, file=file, count=sum(kinds.values()), kinds=counted
+            run=run,
+            base=base,
+            steps=steps,
+            file=file,
+            count=sum(kinds.values()),
+            kinds=counted,
+            tasks="; ".join(f"`{kind}`: {load_kind(kind).summary or 'its own'}" for kind in kinds),
         )
     )
 
@@ -109,26 +116,27 @@ tags: [code, synthetic, verifiable, redqueen]
 # The curriculum of the run {run}
 
 `{file}`: {count:,} problems ({kinds}) that teachers on `{base}` invented in {steps} steps, in the
-order in which they were proposed, each once. Every program ran in a sandbox with equal results in
-three processes; `gold` is what it returned, so answers can be checked by running it.
+order in which they were proposed, each once. All of them were verified: programs and queries by
+running them in a sandbox, puzzles by an exact solver, so answers can be checked.
 
 | field | meaning |
 |---|---|
-| `kind` | `code_o`: predict the output; `code_i`: find an input with that output; \
-`code_f`: write the program, given half of the pairs and `message` |
-| `program`, `inputs`, `gold` | a function `f`; the arguments of each call; the results |
+| `kind` | {tasks} |
+| `payload`, or its fields (of code: `program`, `inputs`, `message`) | the problem |
+| `gold` | the answer, or what it must give |
 | `solve_rate`, `correct`, `attempts` | how the matched student did |
 | `difficulty_rating` | the skill that would solve it half of the time, as a TrueSkill rating |
 | `teacher`, `teacher_rating`, `teacher_ancestors` | who proposed it, and its ancestors |
 | `student`, `student_rating` | who attempted it |
 | `shown` | keys of the problems in the teacher's prompt |
-| `ast_depth`, `cyclomatic`, `loc`, `variables`, `steps_executed` | complexity |
+| other numbers (of code: `ast_depth`, `cyclomatic`, `loc`, `variables`, \
+`steps_executed`) | complexity |
 | `cell` | cell of the coverage map |
 | `structure` (also `canonical`), `behaviour` | hashes: equal programs up to names and layout; \
 equal outputs for probe inputs |
 | `step`, `world`, `arm`, `seed` | when and where |
 
 A solve rate is of one student at one time: it says as much about the student as about the problem.
-The programs were written by models and read by no one: run them in a sandbox only. Red Queen reads
-the JSONL back: name it in `archive.seeds` or `fixed.source`.
+The problems were written by models and read by no one: run programs in a sandbox only. Red Queen
+reads the JSONL back: name it in `archive.seeds` or `fixed.source`.
 """

@@ -14,7 +14,7 @@ from statistics import NormalDist
 from typing import Any, Literal
 
 from redqueen.errors import ConfigError
-from redqueen.report.export.folder import check_empty, choose_world
+from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import data_card
 from redqueen.report.run_view import Run, RunView, open_views, round_digits
 
@@ -26,7 +26,7 @@ _PROBLEMS = """SELECT q.problem, q.kind, p.step, p.teacher, m.student, q.payload
     JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
     WHERE p.world = :world ORDER BY p.step, p.proposal"""
 _ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
-    WHERE world = :world GROUP BY problem"""
+    WHERE world = :world AND verdict <> 'voided' GROUP BY problem"""
 
 
 def export_problems(
@@ -43,12 +43,12 @@ def export_problems(
         chosen = views if world is None else [choose_world(views, world)]
         rows = [row for view in chosen for row in list_problems(view)]
         first = chosen[0]
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"problems.{form}"
-    (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
     kinds = Counter(row["kind"] for row in rows)
     card = data_card(first.name, first.about.get("base", ""), first.last, path.name, kinds)
-    (folder / "README.md").write_text(card, encoding="utf-8")
+    with fill(folder):
+        (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
+        (folder / "README.md").write_text(card, encoding="utf-8")
     return path
 
 
@@ -57,7 +57,8 @@ _COLUMNS = {
     "correct", "solve_rate", "difficulty_rating", "teacher_rating", "student_rating", "shown",
     "teacher_ancestors", "cell", "structure", "behaviour", "world", "arm", "seed",
 }  # fmt: skip
-"""A payload with a field of one of these names is a column of its own; others are spread."""
+"""A payload with a field of one of these names, or of a feature, is a column of its own; others are
+spread."""
 
 
 def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
@@ -75,10 +76,10 @@ def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
         n, correct = attempts.get(row["problem"], (0, 0))
         before = row["step"] - 1
         student = ratings.get((before, row["student"]))
-        payload = json.loads(row["payload"])
+        payload, features = json.loads(row["payload"]), json.loads(row["features"])
         yield {
             **{name: row[name] for name in ("problem", "kind", "step", "teacher", "student")},
-            **({"payload": payload} if _COLUMNS & set(payload) else payload),
+            **({"payload": payload} if (_COLUMNS | features.keys()) & set(payload) else payload),
             "gold": json.loads(row["gold"]),
             "attempts": n,
             "correct": correct,
@@ -88,7 +89,7 @@ def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
             "student_rating": round_digits(student),
             "shown": json.loads(row["shown"]),
             "teacher_ancestors": ancestors.get(row["teacher"], []),
-            **json.loads(row["features"]),
+            **features,
             **{name: row[name] for name in ("cell", "structure", "behaviour")},
             "world": view.world,
             "arm": view.arm,

@@ -12,7 +12,9 @@ __all__ = ["CHECKS", "CHECKS_OF_TEACHERS", "Finding", "list_findings"]
 CHECKS_OF_TEACHERS: tuple[Check, ...] = (
     teachers.complexity,
     teachers.balance,
+    teachers.engagement,
     teachers.validity,
+    teachers.voided,
     teachers.repeats_and_limits,
     teachers.novelty,
     teachers.templates,
@@ -20,11 +22,13 @@ CHECKS_OF_TEACHERS: tuple[Check, ...] = (
 """Skipped where the problems are fixed."""
 CHECKS: tuple[Check, ...] = (
     run.progress,
+    run.verified_again,
     *CHECKS_OF_TEACHERS,
     students.solve_rate,
     students.malformed,
     students.reasoning,
     run.evolution,
+    run.fitness,
     run.collapse,
     students.held_out,
     students.forgetting,

@@ -25,7 +25,9 @@ def progress(figures: Figures) -> Iterator[Finding]:
         "attempts at them were correct.",
     )
     ended = figures["ended"]
-    if ended and ended != "all steps played":
+    if "(stop.tokens=" in ended:
+        yield fact("race", f"The world ended as planned, {ended}")
+    elif ended and ended != "all steps played":
         yield warning("race", f"The run ended early: {ended}")
     elif not ended and not figures["active"] and wanted and done < wanted:
         yield warning(
@@ -33,6 +35,19 @@ def progress(figures: Figures) -> Iterator[Finding]:
             f"The run was stopped after step {done} of {wanted}. Continue it with "
             "`redqueen resume`.",
         )
+
+
+def verified_again(figures: Figures) -> Iterator[Finding]:
+    again = figures.get("verified_again")
+    if again is None:
+        return
+    different = len(again["disagreements"])
+    say = warning if different else fact
+    yield say(
+        "problems",
+        f"Verified again, {different:,} of {again['problems']:,} problems have another verdict "
+        "than the recorded one.",
+    )
 
 
 def evolution(figures: Figures) -> Iterator[Finding]:
@@ -59,6 +74,19 @@ def evolution(figures: Figures) -> Iterator[Finding]:
             f"{early} of the {dead} children that died did so at the first replacement after "
             "their birth: newborns get no time to prove themselves.",
         )
+
+
+def fitness(figures: Figures) -> Iterator[Finding]:
+    for one in figures["selection"]["correlations"]:
+        first, _, second = one["name"].partition(", ")
+        text = (
+            f"Rank correlation of {first} with {second}: {one['value']:+.2f} over "
+            f"{one['rankings']} rankings of students."
+        )
+        if first == "fitness" and one["rankings"] >= 3 and one["value"] < 0.1:
+            yield warning("lineage", f"{text} Selection hardly follows skill.")
+        else:
+            yield fact("lineage", text)
 
 
 def collapse(figures: Figures) -> Iterator[Finding]:

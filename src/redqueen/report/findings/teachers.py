@@ -44,6 +44,15 @@ def balance(figures: Figures) -> Iterator[Finding]:
         yield warning("race", f"The race is one-sided: {winners} win {percent(share)} of it.")
 
 
+def engagement(figures: Figures) -> Iterator[Finding]:
+    if race := figures["race"]:
+        engaged = race["solved_sometimes"] >= 0.5
+        state = "The race is engaged" if engaged else "The race disengages"
+        yield Finding(
+            "good" if engaged else "warning", f"{state}: {race['sentence']}", "complexity"
+        )
+
+
 def validity(figures: Figures) -> Iterator[Finding]:
     valid = quarter_means(metric(figures, "verify/valid_frac"))
     if valid and valid[1] < valid[0] - 0.15:
@@ -55,6 +64,15 @@ def validity(figures: Figures) -> Iterator[Finding]:
     elif valid and valid[1] < 0.5:
         yield warning(
             "rejections", f"Only {percent(valid[1])} of the proposals at the end are valid."
+        )
+
+
+def voided(figures: Figures) -> Iterator[Finding]:
+    if count := figures["rejections"]["totals"].get("voided", 0):
+        yield warning(
+            "rejections",
+            f"{count:,} problems were voided: beside an answer, they no longer gave the answer "
+            "that was verified.",
         )
 
 

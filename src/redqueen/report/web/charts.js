@@ -52,7 +52,7 @@ function extent(panel) {
     low = 0;
     (panel.x || []).forEach((_, at) => { high = Math.max(high, panel.series.reduce((sum, one) => sum + (one.y[at] || 0), 0)); });
   } else {
-    const values = panel.type === "bars" ? panel.rows.flatMap((row) => [row.value, row.low, row.high])
+    const values = panel.type === "dots" ? panel.points.map((one) => one.y) : panel.type === "bars" ? panel.rows.flatMap((row) => [row.value, row.low, row.high])
       : [...(panel.across || []).map((line) => line.y), ...(panel.series || []).flatMap((one) => [...one.y, ...(one.low || []), ...(one.high || [])])];
     for (const value of values) {
       if (value === null || value === undefined) continue;
@@ -68,7 +68,7 @@ function extent(panel) {
 
 const join = (ranges) => [Math.min(...ranges.map((range) => range[0])), Math.max(...ranges.map((range) => range[1]))];
 
-const DRAW = { lines: drawLines, stack: drawStack, bars: drawBars, heat: drawHeat, tree: drawTree };
+const DRAW = { dots: drawDots, lines: drawLines, stack: drawStack, bars: drawBars, heat: drawHeat, tree: drawTree };
 
 function draw(panel, width, range) {
   const chart = DRAW[panel.type](panel, Math.max(width, 220), range || extent(panel));
@@ -98,7 +98,7 @@ function frame(panel, width, range) {
   for (const value of ticks(steps[0], steps[1], Math.max(2, Math.min(8, width / 90))).filter(Number.isInteger)) {
     box.parts.push(label(box.x(value), box.bottom + 17, value, { class: "tick middle" }));
   }
-  box.parts.push(label(0, box.bottom + 17, "step", { class: "tick" }));
+  box.parts.push(label(0, box.bottom + 17, panel.xLabel || "step", { class: "tick" }));
   return box;
 }
 
@@ -170,7 +170,7 @@ function withCrosshair(panel, chart, box) {
     if (step === undefined) return;
     for (const [name, value] of [["x1", box.x(step)], ["x2", box.x(step)], ["visibility", "visible"]]) hair.setAttribute(name, value);
     const values = panel.series.map((one) => [one, one.y[(one.x || panel.x).indexOf(step)] ?? null]).filter((row) => row[1] !== null);
-    showTip(event, `step ${step}`, values.map(([one, value]) => [one.color, one.name, format(panel, value)]));
+    showTip(event, `${panel.xLabel || "step"} ${+step.toPrecision(4)}`, values.map(([one, value]) => [one.color, one.name, format(panel, value)]));
   };
   const leave = () => { hair.setAttribute("visibility", "hidden"); showTip(null); };
   chart.append(hair, svg("rect", {
@@ -219,6 +219,21 @@ function drawBars(panel, width, range) {
     parts.push(label(end + 6, y + 14, format(panel, row.value) + (row.note ? ` ${row.note}` : ""), { class: "tick" }));
   });
   return canvas(width, height, ...parts);
+}
+
+// Points { name, x, y, color }: one measure against another.
+function drawDots(panel, width, range) {
+  const xs = panel.points.map((one) => one.x), low = Math.min(...xs), high = Math.max(...xs), bottom = 202;
+  const pad = (from, to) => (to - from || 1) * 0.06;
+  const x = scale(low - pad(low, high), high + pad(low, high), 46, width - 10);
+  const y = scale(range[0] - pad(...range), range[1] + pad(...range), bottom, 10);
+  const grid = ticks(range[0], range[1], 5).flatMap((value) => [
+    svg("line", { x1: 46, x2: width - 10, y1: y(value), y2: y(value), class: "grid" }),
+    label(40, y(value) + 4, format(panel, value), { class: "tick end" })]);
+  const names = ticks(low, high, 5).map((value) => label(x(value), bottom + 17, FORMATS.number(value), { class: "tick middle" }));
+  const dots = panel.points.map((one) => svg("circle", { cx: x(one.x), cy: y(one.y), r: 3.2, style: `fill:${one.color};fill-opacity:0.75` },
+    svg("title", { text: visible(`${one.name}: ${FORMATS.number(one.x)}, ${format(panel, one.y)}`) })));
+  return canvas(width, 230, ...grid, ...names, ...dots);
 }
 
 // Rows x columns of cells { value, note } or null. The stronger the color, the larger the value.
@@ -294,6 +309,7 @@ function table(panel) {
     const value = (step, one, key) => one[key][(one.x || panel.x).indexOf(step)] ?? "";
     return [["step", ...columns.map((column) => column[0])], ...steps.map((step) => [step, ...columns.map(([, one, key]) => value(step, one, key))])];
   }
+  if (panel.type === "dots") return [["", panel.xName, panel.yName], ...panel.points.map((one) => [one.name, one.x, one.y])];
   if (panel.type === "bars") return [["", "value", "low", "high"], ...panel.rows.map((row) => [row.name, row.value, row.low ?? "", row.high ?? ""])];
   if (panel.type === "heat") return [["", ...panel.columns], ...panel.rows.map((name, down) => [name, ...panel.cells[down].map((cell) => (cell ? cell.value : ""))])];
   const head = ["member", "born", "died", "operator", "parents", "rating", "sigma"];

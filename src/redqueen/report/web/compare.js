@@ -16,7 +16,8 @@ function panelOf(row) {
 function difference(cell) {
   if (!cell || cell.difference === null) return "–";
   const p = cell.p === null ? "" : `, p ${+cell.p.toPrecision(2)}`;
-  return `${estimate(cell.difference, cell.difference_interval)}${p}${cell.pairs ? "" : " †"}`;
+  const holm = cell.p_holm === null ? "" : ` (Holm ${+cell.p_holm.toPrecision(2)})`;
+  return `${estimate(cell.difference, cell.difference_interval)}${p}${holm}${cell.pairs ? "" : " †"}`;
 }
 
 function numbersOf(rows) {
@@ -31,26 +32,40 @@ function numbersOf(rows) {
 
 const redraws = [];
 
-function charts(rows) {
-  return html("div", { class: "panels", style: "--small:360px" }, rows.map((row) => {
+function charts(panels) {
+  return html("div", { class: "panels", style: "--small:360px" }, panels.map((panel) => {
     const holder = html("div", { class: "plot" });
-    redraws.push(() => holder.replaceChildren(draw(panelOf(row), holder.clientWidth)));
-    return html("div", { class: "panel" }, html("h4", { text: visible(row.name) }), holder);
+    redraws.push(() => holder.replaceChildren(draw(panel, holder.clientWidth)));
+    return html("div", { class: "panel" }, html("h4", { text: visible(panel.title) }), holder);
   }));
+}
+
+// A score over trained tokens: a line for each arm, its interval over seeds as a band.
+function curvePanel(curve) {
+  const cell = (point, arm) => point.arms.find((one) => one.arm === arm);
+  const series = ARMS.map((arm) => {
+    const cells = curve.points.map((point) => cell(point, arm));
+    return { name: arm, color: armColor(arm), y: cells.map((one) => one?.mean ?? null),
+      low: cells.map((one) => one?.interval?.[0] ?? null), high: cells.map((one) => one?.interval?.[1] ?? null) };
+  });
+  return { type: "lines", title: curve.name, unit: "share", xLabel: "k tok", x: curve.points.map((point) => point.tokens / 1000), series };
 }
 
 function matchSection([name, tables], at) {
   return html("section", { id: `match-${at}` },
     html("h2", { text: name[0].toUpperCase() + name.slice(1) }), html("p", { class: "note", text: DATA.matches[name] }),
     html("figure", { class: "wide whole" },
-      charts(tables.outcomes), html("h3", { text: "All numbers" }), numbersOf([...tables.outcomes, ...tables.compute])));
+      charts(tables.outcomes.map(panelOf)), html("h3", { text: "All numbers" }), numbersOf([...tables.outcomes, ...tables.compute])));
 }
 
+const curves = DATA.curves.length ? [html("section", { id: "curves" }, html("h2", { text: "Curves" }),
+  html("p", { class: "note", text: "Over thousands of trained tokens, all adapters of a run together; bands are 95 % intervals over seeds." }),
+  html("figure", { class: "wide whole" }, charts(DATA.curves.map(curvePanel))))] : [];
 const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) => [one.arm, one.seeds.join(", "), one.members])]);
 const header = html("header", {},
   html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
   html("p", { class: "note", text: visible(DATA.method) }));
-document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...Object.entries(DATA.tables).map(matchSection));
+document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...curves, ...Object.entries(DATA.tables).map(matchSection));
 const redrawAll = () => redraws.forEach((redraw) => redraw());
 redrawAll();
 addEventListener("resize", redrawAll);

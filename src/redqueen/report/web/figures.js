@@ -42,6 +42,18 @@ function ratingPanel(view, role) {
   return [{ type: "lines", title, x: view.steps, xRange: [0, view.steps_done], series, scale: "ratings", legend: "slots", height: 260 }];
 }
 
+// Students at every ranking: what they were selected by, against how good they were.
+function selectionPanels(view) {
+  const panels = [["fitness", "exam"], ["rating", "exam"], ["fitness", "heldout"], ["exam", "heldout"]].flatMap(([xName, yName]) => {
+    const rows = view.selection.points.filter((one) => one[xName] !== null && one[yName] !== null && !(xName === "fitness" && yName === "exam" && one.measure === "exam"));
+    const points = rows.map((one) => ({ name: `${one.member}, step ${one.step}`, x: one[xName], y: one[yName], color: memberColor(one.member) }));
+    const title = `${xName} against ${yName === "heldout" ? "held-out score" : "exam"}`;
+    return points.length > 2 ? [{ type: "dots", title, points, xName, yName, unit: "share" }] : [];
+  });
+  const rows = view.selection.correlations.map((one) => ({ name: one.name, value: one.value, color: STUDENT, note: `(${one.rankings})` }));
+  return rows.length ? [...panels, { type: "bars", title: "Rank correlation within rankings", rows, domain: [-1, 1], zero: true }] : panels;
+}
+
 const emptyCells = (rows, columns) => rows.map(() => columns.map(() => null));
 
 function matrixPanels(view) {
@@ -99,10 +111,10 @@ function agreementPanel({ suite, agreement }) {
   return [{ type: "heat", title, rows: names, columns: names, cells, color: COOL[2], unit: "share", domain: [0.5, 1] }];
 }
 
-function scorePanels({ suite, base, students, subjects, items, lines }) {
-  const color = (subject) => (subject === "base" ? "#8f8577" : subject === "students" ? "var(--soft)" : memberColor(subject));
+function scorePanels({ suite, base, students, subjects, products, items, lines }) {
+  const color = (subject) => (subject.startsWith("base") ? "#8f8577" : products.some((one) => one.subject === subject) || subject === "students" ? "var(--soft)" : memberColor(subject));
   const bar = (subject, [value, low, high]) => ({ name: subject === "students" ? "mean student" : subject, value, low, high, color: color(subject) });
-  const all = [...(students ? [students] : []), ...subjects];
+  const all = [...products, ...(students ? [students] : []), ...subjects];
   const scores = [...(base ? [bar("base", base)] : []), ...all.map((one) => bar(one.subject, one.score))];
   const gains = all.filter((one) => one.gain).map((one) => bar(one.subject, one.gain));
   const panels = [];
@@ -154,7 +166,13 @@ function templateList(view) {
   return { title: "Most common templates", note, node: html("div", { class: "templates" }, examples) };
 }
 
-const COMPLEXITY = [["ast_depth", "AST depth"], ["cyclomatic", "cyclomatic complexity"], ["loc", "lines of code"], ["variables", "variables"], ["steps_executed", "lines executed"]];
+const FEATURES = { ast_depth: "AST depth", cyclomatic: "cyclomatic complexity", loc: "lines of code", steps_executed: "steps executed" };
+
+// The features that the task kinds of a run record, in their order.
+function complexity(view) {
+  const known = Object.keys(FEATURES), names = Object.keys(view.metrics).filter((name) => name.startsWith("complexity/")).map((name) => name.slice(11));
+  return [...known.filter((name) => names.includes(name)), ...names.filter((name) => !known.includes(name))].map((name) => [name, FEATURES[name] || name.replaceAll("_", " ")]);
+}
 const DISTANCES = [
   ["population/distance/teacher", "teachers", TEACHER], ["population/least_distance/teacher", "closest teachers", WARM[1]],
   ["population/distance/student", "students", STUDENT], ["population/least_distance/student", "closest students", COOL[1]]];
@@ -163,7 +181,7 @@ const SECTIONS = [
   { id: "race", short: "Race", title: "The arms race", figures: [
     { id: "solve-rate", note: "Over all attempts of all students. In an arms race it does not settle: teachers find harder problems, students catch up.",
       panels: (view) => metricLines(view, "Solve rate of students", [["solve/pass_rate", "solve rate", STUDENT]], { ...SHARE, events: replacements(view), smooth: true }) },
-    { id: "difficulty", note: "AST depth, cyclomatic complexity, lines and variables of invented programs, relative to the first tenth of the run (1 = no change).",
+    { id: "difficulty", note: "Features of invented problems (of programs: AST depth, cyclomatic complexity, lines and variables), relative to the first tenth of the run (1 = no change).",
       panels: (view) => (view.complexity_index.length ? [{ type: "lines", title: "Complexity of problems", x: view.steps, smooth: true, events: replacements(view), series: [{ name: "complexity", color: TEACHER, y: view.complexity_index }] }] : []) },
     { id: "ratings", wide: true, title: "Ratings of both roles", note: "TrueSkill: the line is the mean, the band one standard deviation. A line that starts later is a child in the slot of a member that died.",
       panels: (view) => ["teacher", "student", "both"].flatMap((role) => ratingPanel(view, role)) },
@@ -174,7 +192,7 @@ const SECTIONS = [
   ] },
   { id: "complexity", short: "Complexity", title: "Problems: complexity and difficulty", figures: [
     { id: "complexity-measures", wide: true, title: "Complexity measures", small: 200, note: "Means over invented problems. Kinds that derive their problems from archived ones are left out.",
-      panels: (view) => COMPLEXITY.flatMap(([name, title], at) => metricLines(view, title, [[`complexity/${name}`, title, SERIES[at]]], { height: 150, smooth: true })) },
+      panels: (view) => complexity(view).flatMap(([name, title], at) => metricLines(view, title, [[`complexity/${name}`, title, SERIES[at % SERIES.length]]], { height: 150, smooth: true })) },
     { id: "solved-shares", wide: true, note: "Problems by solve rate: zero-pass, up to a third, up to two thirds, more, all-pass. The middle teaches most.",
       panels: (view) => [{ type: "stack", title: "Difficulty of problems", x: view.steps, ...SHARE, series: Object.keys(DIFFICULTY).map((name) => ({ name, color: DIFFICULTY[name], y: view.difficulty[name] })) }] },
     { id: "kinds", note: "Solve rate by task kind. Of code: o is deduction, i abduction, f induction.", panels: (view) => kindLines(view, "Solve rate by kind", "solve/pass_rate/") },
@@ -200,6 +218,8 @@ const SECTIONS = [
       note: "Rows: students as of a step. Columns: problems proposed up to a step. Down a column are later students on the same problems: where it fades, they forget. Measured by `redqueen crossplay`." },
   ] },
   { id: "lineage", short: "Lineage", title: "Lineage", figures: [
+    { id: "selection", wide: true, title: "Fitness against skill", small: 300, panels: selectionPanels,
+      note: "Each dot is a student when members were ranked. The exam: the same archived problems for all. What members are selected by should rise with both; a rank correlation near zero is a lottery, below zero it selects the weaker." },
     { id: "tree", wide: true, note: "A row is a slot of the population, a bar is a life, × a death; curves lead from parents to child. Hover over a life for details.",
       panels: (view) => [{ type: "tree", title: "Family tree", members: view.members, last: view.steps_done, color: (one) => memberColor(one.member) }] },
     { id: "operators", wide: true, custom: operatorTable },
