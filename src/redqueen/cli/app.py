@@ -1,5 +1,7 @@
 """The command line: which commands there are, and where each one is."""
 
+import os
+import signal
 import sys
 from typing import Annotated
 
@@ -7,7 +9,7 @@ import typer
 
 from redqueen import __version__
 from redqueen.cli.lazy import new_app
-from redqueen.errors import RedQueenError
+from redqueen.errors import RedQueenError, explain_disk
 
 COMMANDS = {
     "doctor": ("redqueen.cli.doctor:doctor", "Say what this machine can do."),
@@ -31,6 +33,7 @@ COMMANDS = {
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),
+    "kind": ("redqueen.cli.kind:app", "Play both sides of a task kind on written texts."),
     "sandbox": ("redqueen.cli.sandbox:app", "Run hostile programs behind walls."),
     "pawn": ("redqueen.cli.pawn:app", "The base model that ships with the package."),
     "bench": ("redqueen.cli.bench:app", "Measure speed, as ratios within one run."),
@@ -59,9 +62,21 @@ def top(
 
 
 def main() -> None:
-    """The entry point: errors a user can cause are messages, not tracebacks."""
+    """The entry point: errors a user can cause, and those of disks, are messages, not tracebacks.
+    SIGTERM ends a command as Ctrl-C does, so that it leaves nothing half done."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _end)
     try:
-        app()
+        with explain_disk():
+            app()
     except RedQueenError as error:
-        typer.echo(f"redqueen: {error}", err=True)
+        from redqueen.report.escape import escape_controls  # errors quote files and models
+
+        typer.echo(f"redqueen: {escape_controls(str(error))}", err=True)
         sys.exit(2)
+
+
+def _end(number: int, frame: object) -> None:
+    # not by a stream: the signal may have come while that was being written to
+    os.write(2, f"redqueen: ended by {signal.Signals(number).name}\n".encode())
+    raise KeyboardInterrupt

@@ -32,7 +32,7 @@ def compare(
     """
     comparison = compare_runs([_split(run) for run in runs])
     text = json.dumps(comparison) if as_json else to_markdown(comparison)
-    Console(highlight=False).print(escape_controls(text), soft_wrap=True, markup=False)
+    Console(highlight=False).print(escape_controls(text), soft_wrap=True, markup=False, emoji=False)
     if out is not None:
         write_text(out / "compare.md", to_markdown(comparison))
         write_text(out / "compare.json", json.dumps(comparison, indent=1) + "\n")

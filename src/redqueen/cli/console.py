@@ -6,13 +6,24 @@ import logging
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from redqueen.report.escape import escape_controls
+
 notes = Console(stderr=True, highlight=False)
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
 def note(text: str, style: str = "") -> None:
-    """Print a line as it stands: paths and model outputs may hold brackets, which are no markup."""
-    notes.print(text, style=style, markup=False, soft_wrap=True)
+    """Print a line as it stands: paths and model outputs may hold brackets, which are no markup,
+    and control characters, which are made visible."""
+    notes.print(escape_controls(text), style=style, markup=False, emoji=False, soft_wrap=True)
+
+
+def note_others(cores: float) -> None:
+    """Say if other programs used this many cores during a measurement of speed."""
+    if cores > 0.2:
+        note(
+            f"other programs used {cores:.1f} cores meanwhile: measure again without them", "yellow"
+        )
 
 
 class _NoteHandler(logging.Handler):

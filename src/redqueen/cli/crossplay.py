@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.options import Json, MovedBase, RunFolder
-from redqueen.evaluate.crossplay import Crossplay
+from redqueen.evaluate.crossplay import Crossplay, read_snapshots
 from redqueen.evaluate.crossplay import crossplay as play_crossplay
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import Ledger
@@ -28,15 +28,16 @@ def crossplay(
     """Students of one step on problems of another: do later ones solve what earlier teachers posed,
     or does the race go in circles? The run needs snapshots: ledger.snapshot_every.
     """
+    read_snapshots(folder)  # before the ledger is opened: another edition's cannot be written to
     with RunLock(folder), Ledger.open(folder) as ledger:
         worlds = play_crossplay(folder, each, device=device, base=base)
-        for world in worlds:
-            ledger.add("evals", world.rows)
-    if as_json:
-        print(json.dumps([world.to_json() for world in worlds]))
-        return
-    for world in worlds:
-        _show(Console(), world)
+        if as_json:
+            print(json.dumps([world.to_json() for world in worlds]))
+        else:
+            for world in worlds:
+                _show(Console(), world)
+        # last: what was measured is shown even where the disk is full
+        ledger.add("evals", [row for world in worlds for row in world.rows])
 
 
 def _show(console: Console, world: Crossplay) -> None:

@@ -1,11 +1,11 @@
 """Tables of `redqueen eval`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from redqueen.evaluate.replies import describe_sampling
+from redqueen.evaluate.replies import BASE, FORCED, ByItem, describe_sampling
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.summary import summarize_model
 
@@ -17,82 +17,132 @@ Row = dict[str, Any]
 
 
 def model_table(rows: dict[str, Row], title: str) -> Table:
-    """One model: a row for each suite."""
+    """One model: a row for each suite, and one for the base with its reasoning forced."""
     table = Table(title=title, title_justify="left")
     compared = any("against_base" in row for row in rows.values())
     k = max((int(k) for row in rows.values() for k in row.get("pass_at", {})), default=0)
+    reasons = any("reasoned" in row for row in rows.values())
     columns = ["suite", "items", "% correct (95 %)", *_pass_column(k), "truncated"]
+    columns += _REASONING if reasons else []
     for name in columns + (["base", "difference (95 %)", "p"] if compared else []):
         table.add_column(name, justify="left" if name == "suite" else "right")
-    for name, row in rows.items():
+
+    def add(name: str, row: Row, base: Row | None) -> None:
         cells = [name, str(row["n"]), percent(row), *_pass_cell(row, k), str(row["truncated"])]
+        cells += _reasoning(row) if reasons else []
         if compared:
-            cells += [percent(row["base"]), *_difference(row)]
+            cells += [percent(base) if base else "", *_difference(row)]
         table.add_row(*cells)
+
+    for name, row in rows.items():
+        add(name, row, row.get("base"))
+        if forced := row.get("base_forced"):
+            add(f"  {FORCED}", forced, row.get("base"))
     return table
 
 
 def tier_table(result: EvalResult) -> Table:
-    """One model: a row for each tier, a column for each kind."""
-    samples = result.config.samples
-    malformed = sum(reply.reason.startswith("malformed") for reply in result.replies)
+    """One base: a row for each tier, a column for each kind."""
+    own = [reply for replies in result.by_model[BASE].values() for reply in replies]
+    malformed = sum(reply.reason.startswith("malformed") for reply in own)
     title = (
         f"{result.config.suite}: % correct, {result.config.sampling} (95 % interval); "
-        f"{malformed} of {len(result.replies)} malformed"
+        f"{malformed} of {len(own)} malformed"
     )
-    (replies,) = result.by_model.values()
+    samples = result.config.samples
     if samples > 1:
-        pass_at = summarize_model(replies, samples)["pass_at"][str(samples)]
+        pass_at = summarize_model(result.by_model[BASE])["pass_at"][str(samples)]
         title += f"; pass@{samples} {100 * pass_at:.1f} %"
     kinds = list(dict.fromkeys(item.kind for item in result.items))
 
-    def cell(tier: int | None, kind: str | None) -> str:
+    def cell(replies: ByItem, tier: int | None, kind: str | None) -> str:
         chosen = {
             item.id: replies[item.id]
             for item in result.items
             if tier in (None, item.tier) and kind in (None, item.kind)
         }
-        return percent(summarize_model(chosen, samples)) if chosen else "-"
+        return percent(summarize_model(chosen)) if chosen else "-"
 
     table = Table(title=title, title_justify="left")
     for name in ("tier", *kinds, "all"):
         table.add_column(name, justify="right")
+    base = result.by_model[BASE]
     for tier in sorted({item.tier for item in result.items}):
-        table.add_row(str(tier), *(cell(tier, kind) for kind in (*kinds, None)))
+        table.add_row(str(tier), *(cell(base, tier, kind) for kind in (*kinds, None)))
     table.add_section()
-    table.add_row("all", *(cell(None, kind) for kind in (*kinds, None)))
+    for name, replies in result.by_model.items():
+        label = "all" if name == BASE else name
+        table.add_row(label, *(cell(replies, None, kind) for kind in (*kinds, None)))
+    if caption := _reasoning_caption(result.to_json()):
+        table.caption = caption
     return table
 
 
 def population_table(suite: str, row: Row, members: Sequence[str]) -> Table:
-    """A row for the base, for each of these members, and for what each population does together."""
+    """A row for the base, for each of these members, and for what each population hands over."""
     k = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
     title = f"{suite}: {row['n']} items, {describe_sampling(row['samples'], row['temperature'])}"
     table = Table(title=title, title_justify="left")
     table.add_column("")
-    for name in ("% correct (95 %)", *_pass_column(k), "against base (95 %)", "p", "truncated"):
+    reasons = "reasoned" in row["base"]
+    columns = ["% correct (95 %)", *_pass_column(k), "against base (95 %)", "p", "truncated"]
+    for name in columns + (_REASONING if reasons else []):
         table.add_column(name, justify="right")
 
     def add(name: str, scores: Row) -> None:
         cells = [name, percent(scores), *_pass_cell(scores, k), *_difference(scores)]
-        table.add_row(*cells, str(scores.get("truncated", "")))
+        cells.append(str(scores.get("truncated", "")))
+        table.add_row(*cells, *(_reasoning(scores) if reasons else []))
 
     add("base", row["base"])
+    if "base_forced" in row:
+        add(FORCED, row["base_forced"])
     for name in members:
         add(name, row["members"][name])
     for population in row["populations"]:
         table.add_section()
         several = len(row["populations"]) > 1
         where = f" of {population['arm']} ({population['world']})" if several else ""
-        size, best = len(population["members"]), population["best_of_members"]
-        add(f"mean of {size} members{where}", population["mean"])
+        add(f"mean of {len(population['members'])} members{where}", population["mean"])
+        for name in ("soup", "chosen"):
+            if product := population.get(name):
+                of = f", {product['model']}" if name == "chosen" else ""
+                add(f"{name}{where}{of}", product)
         if vote := population.get("majority_vote"):
             partly = f", {vote['n']} items" if vote["n"] < row["n"] else ""
-            add(f"majority vote{where}{partly}", vote)
-        add(f"best of members{where}", best)
-        if "base_as_often" in best:
-            add(f"best of {size} tries of the base", best["base_as_often"])
+            _add_with_base(add, f"vote of {vote['votes']}", f"{where}{partly}", vote)
+        union = population["union_pass"]
+        _add_with_base(add, f"union pass@{union['k']}", where, union)
     return table
+
+
+def _add_with_base(add: Callable[[str, Row], None], name: str, where: str, scores: Row) -> None:
+    """A row, and one for the base with as many votes or attempts."""
+    add(f"{name}{where}", scores)
+    if base := scores.get("base"):
+        add(f"  the base: {name}", base)
+
+
+_REASONING = ["% reasoning", "% correct with", "without"]
+
+
+def _reasoning(row: Row) -> list[str]:
+    """How often replies begin with reasoning, and how often they are correct with it and
+    without."""
+    reasoning = row.get("reasoned")
+    if reasoning is None:
+        return [""] * len(_REASONING)
+    parts = (reasoning[name] for name in ("share", "accuracy_with", "accuracy_without"))
+    return [f"{100 * part['accuracy']:.1f}" if part["n"] else "-" for part in parts]
+
+
+def _reasoning_caption(row: Row) -> str:
+    if "reasoned" not in row:
+        return ""
+    share, given, without = _reasoning(row)
+    return (
+        f"{share} % of answers begin with reasoning; correct: {given} % with it, {without} without"
+    )
 
 
 def proposals_table(stats: "dict[str, ProposalStats]") -> Table:

@@ -2,6 +2,8 @@
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,8 +23,8 @@ from redqueen.evaluate.runner import EvalTask, load_task, open_graders
 from redqueen.evaluate.runner import evaluate as evaluate_model
 from redqueen.evaluate.suites import expand_names
 from redqueen.evaluate.targets import Target, is_adapter, open_target
-from redqueen.jsonl import open_output
 from redqueen.pawn.heldout import load_suite, shipped_score
+from redqueen.report.page import write_text
 from redqueen.sandbox import Sandbox
 
 PROPOSALS = "proposals"
@@ -35,20 +37,23 @@ def evaluate(
         str,
         typer.Argument(
             help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter "
-            "folder, the folder of a run (all members at once), a member of it (RUN/S2), or `gold`."
+            "folder, the folder of a run (all members at once), a member of it (RUN/S2), what it "
+            "hands over (RUN/soup, RUN/chosen, RUN/vote), `gold` or `forged`."
         ),
     ],
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="heldout, heldout-quick, proposals, a benchmark (humaneval+, gsm8k, ...), "
-            "code, math, all, or one of your own (package.module:Suite); may be repeated."
+            help="heldout, heldout-quick, heldout-large, proposals, a benchmark (humaneval+, "
+            "gsm8k, ...), code, math, all, or one of your own (package.module:Suite); may be "
+            "repeated."
         ),
     ] = None,
     member: Annotated[
         list[str] | None,
         typer.Option(
-            help="Of a run: only this member, or `students`, or `teachers`; may be repeated."
+            help="Of a run: only this member, or `students`, `teachers`, `soup`, `chosen` or "
+            "`vote`; may be repeated."
         ),
     ] = None,
     world: Annotated[
@@ -72,6 +77,13 @@ def evaluate(
             "By default what the base understands."
         ),
     ] = None,
+    reasoning: Annotated[
+        Literal["free", "forced"],
+        typer.Option(
+            help="forced: replies to Pawn's suites begin with reasoning, "
+            "where the base has learned it."
+        ),
+    ] = "free",
     style: Annotated[
         Literal["chat", "base"] | None,
         typer.Option(help="Prompts of benchmarks; by default chat where there is a template."),
@@ -83,6 +95,10 @@ def evaluate(
         ),
     ] = None,
     device: Device = "auto",
+    devices: Annotated[
+        int,
+        typer.Option(min=0, help="Spread models over so many worker processes, one a device."),
+    ] = 0,
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"],
         typer.Option(help="Of the weights; auto: bfloat16 on a GPU, else float32."),
@@ -114,11 +130,13 @@ def evaluate(
     """Score a base, an adapter, or the members of a run on suites, with confidence intervals. What
     is measured of a run goes into its ledger.
 
-    `eval gold` grades the benchmarks' own answers: they must all be correct.
+    `eval gold` grades the benchmarks' own answers: they must all be correct. `eval forged` grades
+    cheats: none may be.
     """
     unsafe = sandbox == "unsafe"
-    if target == "gold":
-        passed = gold.run(suite or ["all"], data, limit, wrong, unsafe, as_json, out)
+    if target in ("gold", "forged"):
+        fed: gold.Fed = "forged" if target == "forged" else "wrong" if wrong else "gold"
+        passed = gold.run(fed, suite or ["all"], data, limit, unsafe, as_json, out)
         raise typer.Exit(0 if passed else 1)
     names = expand_names(suite or ["heldout"], [PROPOSALS])
     tasks = [load_task(name, data, limit) for name in names if name != PROPOSALS]
@@ -126,12 +144,15 @@ def evaluate(
         raise ConfigError(f"--out {out}: there is no folder {out.parent}")
     if PROPOSALS in names and (find_run(target) is not None or is_adapter(target)):
         raise ConfigError(f"the suite '{PROPOSALS}' takes a base")
-    model = open_target(target, member or (), world, base=base, device=device, dtype=dtype)
+    model = open_target(
+        target, member or (), world, base=base, device=device, dtype=dtype, devices=devices
+    )
     _introduce(model)
     warn_if_unsafe(unsafe)
     rows: dict[str, Any] = {}
     results: list[EvalResult] = []
-    with open_graders(unsafe=unsafe) as graders:
+    cache = _cache_path(model, out)
+    with open_graders(unsafe=unsafe) as graders, _explain_interrupt(cache):
         evaluate_task = partial(
             evaluate_model,
             model,
@@ -140,7 +161,8 @@ def evaluate(
             max_tokens=max_tokens,
             style=style,
             prompt_format=prompt_format,
-            cache=_cache_path(model, out),
+            reasoning=reasoning,
+            cache=cache,
             graders=graders,
         )
         for task in tasks:
@@ -162,7 +184,7 @@ def _introduce(target: Target) -> None:
     base = target.base
     note(f"{base.name}: {base.parameters / 1e6:.1f}M parameters, {base.dtype}, on {base.device}")
     if target.run:
-        names = [model.name for model in target.models if not model.is_base]
+        names = [model.name for model in target.models if not model.is_reference]
         more = ", ..." if len(names) > 16 else ""
         note(f"{', '.join(names[:16])}{more} after step {target.step}, and the base")
 
@@ -181,6 +203,17 @@ def _cache_path(target: Target, out: Path | None) -> Path | None:
             f"{folder} cannot be made ({error.strerror}): name a place for the results with --out"
         ) from error
     return folder / "attempts.jsonl"
+
+
+@contextmanager
+def _explain_interrupt(cache: Path | None) -> Iterator[None]:
+    """Within: who ends it is told how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if cache is not None:
+            note(f"the same command goes on from the replies in {cache}")
+        raise
 
 
 def _with_progress(task: EvalTask, evaluate_task: "partial[EvalResult]") -> EvalResult:
@@ -221,9 +254,9 @@ def _show(results: list[EvalResult]) -> None:
     plain: dict[str, dict[str, Any]] = {}
     for result in results:
         if len(result.under_test) > 1:
-            worlds = {model.world for model in result.under_test}
-            members = [model.name for model in result.under_test] if len(worlds) == 1 else []
-            console.print(population_table(result.config.suite, result.to_json(), members))
+            row, worlds = result.to_json(), {model.world for model in result.under_test}
+            members = list(row["members"]) if len(worlds) == 1 else []
+            console.print(population_table(result.config.suite, row, members))
         elif "tiers" in result.to_json():
             console.print(tier_table(result))
         else:
@@ -237,7 +270,7 @@ def _compare_with_shipped(result: EvalResult) -> None:
     """Beside a base's own score, that of the base which ships with the suite."""
     name = result.config.suite
     is_whole = name == "heldout-quick" and result.n == len(load_suite(name))
-    if is_whole and len(result.models) == 1 and not result.config.temperature:
+    if is_whole and result.under_test[0].is_base and not result.config.temperature:
         note(
             f"{name}: {100 * result.score:.1f} % correct; "
             f"Pawn as shipped has {100 * shipped_score():.1f} %"
@@ -246,8 +279,7 @@ def _compare_with_shipped(result: EvalResult) -> None:
 
 def _write(result: dict[str, Any], out: Path | None, as_json: bool) -> None:
     if out is not None:
-        with open_output(out) as file:
-            file.write(json.dumps(result, indent=1) + "\n")
+        write_text(out, json.dumps(result, indent=1) + "\n")
     if as_json:
         print(json.dumps(result))
 

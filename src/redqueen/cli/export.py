@@ -10,6 +10,7 @@ from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.errors import ConfigError
 from redqueen.report.export.members import export_member, export_soup
 from redqueen.report.export.problems import export_problems
+from redqueen.report.export.training import export_training
 
 
 def export(
@@ -41,6 +42,14 @@ def export(
         Literal["jsonl", "parquet"],
         typer.Option("--format", help="Of the problems; parquet needs the extra of that name."),
     ] = "jsonl",
+    trainer: Annotated[
+        Literal["verifiers", "trl", "datasets"] | None,
+        typer.Option(
+            "--as",
+            help="The problems for a trainer: an installable taskset for verifiers, rows and a "
+            "reward function for TRL's GRPO, or a data set for Hugging Face.",
+        ),
+    ] = None,
     base: MovedBase = None,
 ) -> None:
     """Export a member, the average of the students, or the problems of a run, for other tools."""
@@ -51,7 +60,11 @@ def export(
             "say what to export: one of --member ID, --soup and --problems; "
             f"got {' and '.join(names) or 'none'}"
         )
-    if problems:
+    if trainer is not None and not problems:
+        raise ConfigError("--as says how to export problems: give --problems as well")
+    if trainer is not None:
+        path = export_training(folder, out, trainer, world)
+    elif problems:
         path = export_problems(folder, out, form, world)
     elif member is not None:
         path = export_member(folder, member, out, merged=merged, world=world, base=base)

@@ -1,8 +1,8 @@
 """What a run prints at its end: its members, and what the students gained over the base."""
 
-import statistics
+import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -10,20 +10,36 @@ from rich.table import Table
 
 from redqueen.core.run import Run
 from redqueen.core.world import World
+from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, NOT_MEMBERS, SOUP, VOTE
 from redqueen.evaluate.result import EvalResult
-from redqueen.evaluate.statistics import mean, paired_difference
+from redqueen.evaluate.statistics import mean, paired_difference, t_interval
+from redqueen.report.engagement import measure_race
+from redqueen.report.run_view import open_views
 
 Scores = dict[str, list[float]]
-"""By member, or `base`: item by item, 1 where it is correct."""
+"""By member, or by what is no member: item by item, 1 where it is correct."""
 
 
-def show_final(run: Run, folder: Path, result: EvalResult | None, steps_s: float) -> None:
+def show_final(
+    run: Run,
+    folder: Path,
+    measured: tuple[EvalResult, EvalResult | None] | None,
+    steps_s: float,
+) -> None:
     console = Console(highlight=False, soft_wrap=True)
+    result, vote = measured or (None, None)
     if len(run.worlds) == 1:
+        with open_views([run]) as (view,):
+            fitness = {row["member"]: row["fitness"] for row in view.rows(_FITNESS)}
+            race = measure_race(view)
         scores = result.world_scores(0) if result else {}
-        _one_world(console, run.worlds[0], scores, run.config.evaluate.suite)
+        _one_world(console, run.worlds[0], scores, run.config.evaluate.suite, fitness)
+        if vote:
+            _vote(console, vote)
+        if race:
+            console.print(f"The race: {race.sentence}", markup=False)
     elif result:
-        _many_worlds(console, run, result)
+        _many_worlds(console, run, result, vote)
     console.print(
         f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: "
         "run.sqlite (the ledger), checkpoints/",
@@ -39,66 +55,105 @@ def suite_label(suite: str) -> str:
     return suite if suite and not suite.startswith("heldout") else "held-out"
 
 
-def _one_world(console: Console, world: World, scores: Scores, suite: str) -> None:
+_FITNESS = "SELECT member, fitness FROM fitness WHERE world = :world ORDER BY step"
+
+
+def _one_world(
+    console: Console, world: World, scores: Scores, suite: str, fitness: Mapping[str, float]
+) -> None:
+    """The fittest first. A member born since the last ranking has no fitness."""
     table = Table(title="members", title_justify="left")
-    for column in ("member", "role", "rating", "±", "lower bound", suite_label(suite)):
+    for column in ("member", "role", "rating", "±", "fitness", suite_label(suite)):
         table.add_column(column, justify="left" if column in ("member", "role") else "right")
-    for member in sorted(world.members, key=lambda member: (member.role, -member.rating.bound)):
+    for member in sorted(
+        world.members,
+        key=lambda member: (member.role, -fitness.get(member.id, -math.inf), -member.rating.bound),
+    ):
         score = f"{100 * mean(scores[member.id]):.1f} %" if member.id in scores else ""
         rating = member.rating
         table.add_row(
-            member.id,
+            member.id + (" (chosen)" if member.id == world.chosen else ""),
             member.role,
             f"{rating.mu:.1f}",
             f"{rating.sigma:.1f}",
-            f"{rating.bound:.1f}",
+            f"{fitness[member.id]:+.2f}" if member.id in fitness else "",
             score,
         )
     console.print(table)
-    students = {name: items for name, items in scores.items() if name != "base"}
-    if students and "base" in scores:
-        _differences(console, students, scores["base"], suite)
+    if BASE in scores and len(scores) > 1:
+        _differences(console, scores, suite)
 
 
-def _differences(console: Console, students: Scores, base: list[float], suite: str) -> None:
-    means = {member: mean(scores) for member, scores in students.items()}
-    best = max(means, key=lambda name: means[name])
-    weakest = min(means, key=lambda name: means[name])
+def _differences(console: Console, scores: Scores, suite: str) -> None:
+    base, students = scores[BASE], _students(scores)
+    weakest = min(students, key=lambda name: mean(students[name]))
     console.print(
         f"{suite}: the base solves {100 * mean(base):.1f} % of {len(base)} problems (greedy). "
         "Difference to it, with 95 % intervals:"
     )
-    lines: list[tuple[str, Sequence[float], str]] = [
-        ("students on average", list(map(mean, zip(*students.values(), strict=True))), ""),
-        (f"weakest student, {weakest}", students[weakest], ""),
-        (f"best student, {best}", students[best], "  (selected on this suite: biased upwards)"),
-    ]
-    width = max(len(name) for name, _, _ in lines)
-    for name, scores, warning in lines:
-        console.print(f"  {name:{width}} {paired_difference(scores, base)}{warning}")
+    chosen = next((name for name in students if students[name] is scores.get(CHOSEN)), "")
+    lines: dict[str, Sequence[float]] = {
+        "students on average": list(map(mean, zip(*students.values(), strict=True))),
+        f"weakest student, {weakest}": students[weakest],
+        f"student chosen by the run, {chosen}": scores.get(CHOSEN, ()),
+        "soup of the students": scores.get(SOUP, ()) if len(students) > 1 else (),
+        FORCED: scores.get(FORCED, ()),
+    }
+    width = max(len(name) for name, own in lines.items() if own)
+    for name, own in lines.items():
+        if own:
+            console.print(f"  {name:{width}} {paired_difference(own, base)}")
 
 
-def _many_worlds(console: Console, run: Run, result: EvalResult) -> None:
-    """A row for each arm, over its worlds, one per seed."""
-    by_arm: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    base = mean(result.item_scores("base"))
+def _students(scores: Scores) -> Scores:
+    return {name: items for name, items in scores.items() if name not in NOT_MEMBERS}
+
+
+def _vote(console: Console, result: EvalResult) -> None:
+    scores = result.vote_scores(0)
+    if BASE_VOTE not in scores:
+        return
+    count, votes, others = result.config.samples, scores[VOTE], scores[BASE_VOTE]
+    console.print(
+        f"Majority of {count} votes at temperature {result.config.temperature:g}, on the "
+        f"{len(votes)} problems whose answers can be compared: students {100 * mean(votes):.1f} %, "
+        f"base {100 * mean(others):.1f} %, difference {paired_difference(votes, others)}"
+    )
+
+
+def _many_worlds(console: Console, run: Run, result: EvalResult, vote: EvalResult | None) -> None:
+    """A row for each arm: means over its worlds, one per seed, with 95 % t intervals."""
+    columns = ("students on average", "weakest student", SOUP, CHOSEN, VOTE)
+    by_arm: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    references = result.world_scores(run.worlds[0].number)
     for world in run.worlds:
         scores = result.world_scores(world.number)
-        students = [mean(items) for name, items in scores.items() if name != "base"]
-        by_arm[world.arm].append((mean(students), min(students)))
+        students = [mean(items) for items in _students(scores).values()]
+        own = {"students on average": mean(students), "weakest student": min(students)}
+        own |= {name: mean(scores[name]) for name in (SOUP, CHOSEN) if name in scores}
+        if vote and (votes := vote.vote_scores(world.number)):
+            own[VOTE] = mean(votes[VOTE])
+        for name, value in own.items():
+            by_arm[world.arm][name].append(value)
+    known = {name: mean(references[name]) for name in (BASE, FORCED) if name in references}
+    if vote and (votes := vote.vote_scores(run.worlds[0].number)):
+        known |= {name: mean(own) for name, own in votes.items() if name == BASE_VOTE}
+    title = ", ".join(f"{name} {100 * value:.1f} %" for name, value in known.items())
     table = Table(
-        title=f"{run.config.evaluate.suite}; the base has {100 * base:.1f} %", title_justify="left"
+        title=f"{run.config.evaluate.suite}: % correct, mean over seeds (95 % t interval); {title}",
+        title_justify="left",
     )
-    for column in ("arm", "worlds", "students on average", "spread over seeds", "weakest student"):
+    for column in ("arm", "seeds", *columns):
         table.add_column(column, justify="left" if column == "arm" else "right")
-    for arm, worlds in by_arm.items():
-        means, weakest = zip(*worlds, strict=True)
-        spread = f"{100 * statistics.stdev(means):.1f}" if len(means) > 1 else "-"
-        table.add_row(
-            arm,
-            str(len(worlds)),
-            f"{100 * statistics.fmean(means):.1f} %",
-            spread,
-            f"{100 * statistics.fmean(weakest):.1f} %",
-        )
+    for arm, values in by_arm.items():
+        seeds = str(len(values["students on average"]))
+        table.add_row(arm, seeds, *(_over_seeds(values[name]) for name in columns))
     console.print(table)
+
+
+def _over_seeds(values: list[float]) -> str:
+    if not values:
+        return "-"
+    interval = t_interval(values)
+    spread = f" ({100 * interval[0]:.1f}-{100 * interval[1]:.1f})" if interval else ""
+    return f"{100 * mean(values):.1f}{spread}"

@@ -28,8 +28,8 @@ def measure_if_due(run: Run) -> None:
         note(f"  {suite_label(run.config.evaluate.suite)}{where}: {scores}")
 
 
-def measure(run: Run) -> EvalResult | None:
-    """The students and the base; None where the run has no suite."""
+def measure(run: Run) -> tuple[EvalResult, EvalResult | None] | None:
+    """The students, their soup and the base, and the vote; None where the run has no suite."""
     if not run.config.evaluate.suite:
         return None
-    return in_run.measure(run, with_base=True)
+    return in_run.measure(run, with_base=True), in_run.measure_vote(run)

@@ -4,6 +4,7 @@ suites."""
 import json
 import os
 import sys
+import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +14,7 @@ import typer
 from redqueen.cli.console import note, notes, progress
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import Device, Json
-from redqueen.errors import ConfigError, DataError
+from redqueen.errors import ConfigError, DataError, StorageError, explain_disk
 from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
 
@@ -71,8 +72,10 @@ def suites(
     from redqueen.pawn.heldout import build_suites
     from redqueen.sandbox.pool import SandboxPool
 
-    with SandboxPool() as sandbox:
-        build_suites(out, sandbox, each)
+    with explain_disk(out):
+        out.mkdir(parents=True, exist_ok=True)  # before the work
+        with SandboxPool() as sandbox:
+            build_suites(out, sandbox, each)
     note(f"suites written to {out}")
 
 
@@ -89,6 +92,14 @@ def train(
         float,
         typer.Option(min=0, max=1, help="Share of code_o's answers that come with reasoning."),
     ] = 0.4,
+    reasoning_tier: Annotated[
+        int,
+        typer.Option(min=0, max=10, help="Highest tier whose answers come with reasoning."),
+    ] = 10,
+    solving_tier: Annotated[
+        int,
+        typer.Option(min=0, max=10, help="Highest tier that is solved, not only posed."),
+    ] = 10,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -124,9 +135,13 @@ def train(
         layers=layers,
         tokens=tokens,
         reasoning_share=reasoning_share,
+        reasoning_tier=reasoning_tier,
+        solving_tier=solving_tier,
         learning_rate=learning_rate,
     )
     where = pick_device(device)
+    with explain_disk(out):
+        out.mkdir(parents=True, exist_ok=True)  # before the work
     with progress() as bar:
         task = bar.add_task("documents", total=tokens)
         last = 0
@@ -142,7 +157,13 @@ def train(
         trained = pretrain(
             settings, excluded_keys(), str(where), workers or os.cpu_count() or 1, report
         )
-    save(trained, settings, out)
+    try:
+        with explain_disk(out):
+            save(trained, settings, out)
+    except StorageError as error:
+        out = Path(tempfile.mkdtemp(prefix="redqueen-pawn-"))
+        note(f"{error} The model is kept in {out} instead.", "bold red")
+        save(trained, settings, out)
     note(
         f"{trained.tokens / 1e6:.0f}M tokens of {trained.documents / 1e6:.2f}M documents "
         f"in {trained.seconds:.0f} s, loss {trained.loss:.4f}: {out}"

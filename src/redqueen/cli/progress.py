@@ -77,6 +77,8 @@ class StepProgress:
         for state in states:
             where = f"  {state.world.arm}, seed {state.world.seed}" if len(states) > 1 else ""
             note(_row(_cells(state, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
+        for line in _workers(states[0].metrics):
+            note(line)
 
 
 def _cells(state: StepState, seconds: float) -> dict[str, str]:
@@ -95,6 +97,26 @@ def _cells(state: StepState, seconds: float) -> dict[str, str]:
         "tok/s": f"{tokens / seconds:,.0f}",
         "s": f"{seconds:.1f}",
     }
+
+
+def _workers(metrics: dict[str, float]) -> list[str]:
+    """What each worker did in the step, where there are several."""
+    count = sum(name.startswith("time/worker/") for name in metrics if name.endswith("/restarts"))
+    if count < 2:
+        return []
+    lines = []
+    for number in range(count):
+        own = {
+            name.rpartition("/")[2]: value
+            for name, value in metrics.items()
+            if name.startswith(f"time/worker/{number}/")
+        }
+        lines.append(
+            f"  worker {number}: {own.get('sampled_per_s', 0):,.0f} tok/s sampled, "
+            f"{own.get('trained_per_s', 0):,.0f} trained, {own.get('fill', 0):.0%} full, "
+            f"{own.get('memory_gb', 0):.1f} GB, {own['restarts']:.0f} restarts"
+        )
+    return lines
 
 
 def _row(cells: dict[str, str]) -> str:

@@ -55,7 +55,7 @@ def write_report(folders: Sequence[Path], out: Path | None = None, png: bool = F
     path = out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
     data = gather_report(folders)
     write_text(path, report_page(data))
-    console = Console(highlight=False)
+    console = Console(highlight=False, emoji=False)
     for view in data["views"]:
         if len(data["views"]) > 1:
             console.print(f"[bold]{escape(escape_controls(view['name']))}[/]")

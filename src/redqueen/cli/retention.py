@@ -1,4 +1,4 @@
-"""`redqueen retention`: which operators make children that recover, beside two controls."""
+"""`redqueen retention`: which operators make children that recover, beside plain copies."""
 
 import json
 from typing import Annotated
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from redqueen.cli.console import progress
 from redqueen.cli.options import Json, MovedBase, RunFolder
-from redqueen.evaluate.retention import CONTROLS, Retention
+from redqueen.evaluate.retention import Retention
 from redqueen.evaluate.retention import retention as measure_retention
 
 
@@ -23,7 +23,7 @@ def retention(
             "repeated.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="Children of each operator.")] = 5,
     updates: Annotated[
         int, typer.Option(min=3, help="Updates in which a child has to recover.")
     ] = 20,
@@ -33,8 +33,9 @@ def retention(
     base: MovedBase = None,
     as_json: Json = False,
 ) -> None:
-    """Which operators make children that recover their parents' level, beside a copy and a plain
-    mean. The parents are the run's two best students.
+    """Which operators make children that reach the level of plain copies after as many updates on
+    the same problems, and what difference that can detect. The parents are the run's two best
+    students.
     """
     with progress() as bar:
         task = bar.add_task("updates", total=updates)
@@ -55,14 +56,17 @@ def retention(
 
 def _table(results: list[Retention]) -> Table:
     table = Table(
-        title="points to the better parent on the same problems, and updates until recovery",
+        title="points to copies of the parent that learn from the same problems",
         title_justify="left",
     )
-    for column in ("operator", "at birth", "at the end", "updates", ""):
+    columns = ("operator", "at birth", "at the end (95 %)", "detectable (80 %)", "")
+    for column in columns:
         table.add_column(column, justify="left" if column in ("operator", "") else "right")
     for result in results:
-        updates = ", ".join("never" if count is None else str(count) for count in result.updates)
-        mark = "control" if result.operator in CONTROLS else "" if result.passes else "fails"
-        at_birth, at_end = f"{100 * result.at_birth:+.1f}", f"{100 * result.at_end:+.1f}"
-        table.add_row(result.operator, at_birth, at_end, updates, mark)
+        at_end = f"{100 * result.at_end:+.1f}"
+        if result.interval:
+            at_end += " ({:+.1f} to {:+.1f})".format(*(100 * end for end in result.interval))
+        detectable = "-" if result.detectable is None else f"{100 * result.detectable:.1f}"
+        at_birth = f"{100 * result.at_birth:+.1f}"
+        table.add_row(result.operator, at_birth, at_end, detectable, result.verdict)
     return table

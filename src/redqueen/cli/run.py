@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from redqueen.cli.console import note
+from redqueen.cli.dry_run import show_plan
 from redqueen.cli.final import show_final
 from redqueen.cli.measure import check_suite, measure, measure_if_due
 from redqueen.cli.options import MovedBase, RunFolder, Settings
@@ -20,8 +21,9 @@ from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import write_report
 from redqueen.config.study import load_study
 from redqueen.config.toml import RECIPES, find_recipe, load_config
-from redqueen.core.build import Arm
+from redqueen.core.build import Arm, check_shared
 from redqueen.core.run import Run, StepResult
+from redqueen.errors import RedQueenError
 from redqueen.report.trackers import Trackers, check_trackers, track
 
 STOPPED_EARLY, INTERRUPTED = 3, 130
@@ -33,19 +35,29 @@ Out = Annotated[
     Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")
 ]
 
+OtherBase = Annotated[
+    str | None,
+    typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub."),
+]
+OtherDevice = Annotated[
+    str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run", help="Only print what it would load, and the memory and time it would need."
+    ),
+]
+
 
 def run(
     recipe: Annotated[
         str, typer.Argument(help=f"A TOML file, or a recipe by name: {_RECIPES}.")
     ] = "pawn-cpu",
     out: Out = None,
-    base: Annotated[
-        str | None,
-        typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")
-    ] = None,
+    base: OtherBase = None,
+    device: OtherDevice = None,
+    dry_run: DryRun = False,
     settings: Settings = None,
 ) -> None:
     """Play the arms race: teachers invent problems, students solve them, both learn. Without
@@ -54,13 +66,9 @@ def run(
     `redqueen config` prints every setting there is. Ctrl-C ends after the step, a second one at
     once; `redqueen resume` goes on.
     """
-    extra = [
-        f"{name}={json.dumps(value, ensure_ascii=False)}"
-        for name, value in (("base", base), ("device", device))
-        if value is not None
-    ]
     path = find_recipe(recipe)
-    _start([("run", load_config(path, [*extra, *(settings or [])]))], path.stem, out)
+    config = load_config(path, _override(base, device, settings))
+    _start([("run", config)], path.stem, out, dry_run)
 
 
 def study(
@@ -68,11 +76,23 @@ def study(
         str, typer.Argument(help="A study by name, or a TOML file: arms, seeds, common settings.")
     ] = "study-pawn",
     out: Out = None,
+    base: OtherBase = None,
+    device: OtherDevice = None,
+    dry_run: DryRun = False,
     settings: Settings = None,
 ) -> None:
     """Play several sets of rules, with several seeds each, as worlds of one run on one base."""
     path = find_recipe(file)
-    _start(load_study(path, settings or []), path.stem, out)
+    _start(load_study(path, _override(base, device, settings)), path.stem, out, dry_run)
+
+
+def _override(base: str | None, device: str | None, settings: Sequence[str] | None) -> list[str]:
+    own = [
+        f"{name}={json.dumps(value, ensure_ascii=False)}"
+        for name, value in (("base", base), ("device", device))
+        if value is not None
+    ]
+    return [*own, *(settings or [])]
 
 
 def resume(
@@ -88,11 +108,15 @@ def resume(
         _play(run)
 
 
-def _start(arms: Sequence[Arm], name: str, out: Path | None) -> None:
+def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> None:
     """Create a run and play it. Its folder is made last, when every setting has been checked."""
     config = arms[0][1]
     check_trackers(config.trackers)
     check_suite(config)
+    if dry_run:
+        check_shared(arms)
+        show_plan(arms)
+        return
     with Run.create(arms, out, name) as run:
         _play(run)
 
@@ -116,6 +140,11 @@ def _play(run: Run) -> None:
             run.record_end(why)
             note(why, "bold red")
             raise typer.Exit(STOPPED_EARLY) from error
+        except RedQueenError as error:
+            if "redqueen resume" in str(error):
+                raise
+            way_on = f"The run is whole up to step {run.step}. Go on with: redqueen resume {folder}"
+            raise type(error)(f"{error}\n{way_on}") from error
         except KeyboardInterrupt as interrupt:
             note(
                 f"ended in step {run.step + 1}, of which nothing is kept. "
@@ -128,13 +157,14 @@ def _play(run: Run) -> None:
             f"Go on with: redqueen resume {folder}"
         )
         return
+    early = bool(run.stop_reason) and not all(world.has_enough_tokens for world in run.worlds)
     if run.stop_reason:
-        note(run.stop_reason, "bold red")
+        note(run.stop_reason, "bold red" if early else "")
     steps_s = time.monotonic() - started
     show_final(run, folder, measure(run), steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
-    if run.stop_reason:
+    if early:
         raise typer.Exit(STOPPED_EARLY)
 
 

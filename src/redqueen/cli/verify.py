@@ -2,20 +2,23 @@
 
 import json
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from redqueen.cli.console import warn_if_unsafe
 from redqueen.cli.options import ConfigFile, Json, SandboxMode, Settings
 from redqueen.config.schema import Config
 from redqueen.config.toml import load_config
 from redqueen.errors import DataError, unknown
+from redqueen.evaluate.verify_again import verify_again
 from redqueen.jsonl import open_output, read_jsonl
 from redqueen.records import Problem, Proposal, Rejection
+from redqueen.report.escape import escape_controls
 from redqueen.sandbox.backends import open_sandbox
 from redqueen.stages.verify import verify_proposals
 from redqueen.tasks import load_kind, load_kinds
@@ -29,9 +32,16 @@ def verify(
         Path,
         typer.Argument(
             help="Proposals, one JSON object a line: `kind`, `text` as a model wrote it, "
-            "for code_f also `program`."
+            "for code_f also `program`. With --again: the folder of a run."
         ),
     ],
+    again: Annotated[
+        bool,
+        typer.Option(
+            "--again",
+            help="Verify the problems of a run again, and count the verdicts that differ.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Write one JSON object a line here: the problem or the rejection."),
@@ -48,6 +58,9 @@ def verify(
     extra = [f"tasks.prompt_format={prompt_format}"] if prompt_format else []
     extra += [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"] if sandbox else []
     config = load_config(config_file, [*(settings or []), *extra])
+    if again:
+        _verify_again(file, config, as_json)
+        return
     kinds = load_kinds(*config.tasks.kinds)
     name = config.tasks.prompt_format
     prompts = load_prompt_format("chat" if name == "auto" else name)
@@ -62,10 +75,29 @@ def verify(
             for proposal, verdict in zip(proposals, verdicts, strict=True):
                 output.write(json.dumps(_record(proposal, verdict)) + "\n")
     if not as_json:
-        console = Console(highlight=False, soft_wrap=True)
+        console = Console(highlight=False, soft_wrap=True, emoji=False)
         for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
             _show(console, number, proposal, verdict)
         console.print(_summary(verdicts), style="bold")
+
+
+def _verify_again(folder: Path, config: Config, as_json: bool) -> None:
+    warn_if_unsafe(config.sandbox.unsafe)
+    with open_sandbox(config.sandbox) as pool:
+        result = verify_again(folder, pool)
+    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    if as_json:
+        console.print(Text(json.dumps(asdict(result))))
+    else:
+        for one in result.disagreements:
+            console.print(Text(f"{one.problem[:8]} in world {one.world}: {_cut(one.verdict)}"))
+        console.print(
+            f"{len(result.disagreements):,} of {result.problems:,} problems have another verdict "
+            "than the recorded one",
+            style="bold",
+        )
+    if result.disagreements:
+        raise typer.Exit(1)
 
 
 def _proposal(row: dict[str, Any], config: Config, where: str) -> Proposal:
@@ -95,12 +127,14 @@ def _record(proposal: Proposal, verdict: Problem | Rejection) -> dict[str, Any]:
 
 
 def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | Rejection) -> None:
-    """The verdict on one line, then the problem or the rejected text."""
+    """The verdict on one line, then the problem or the rejected text. What models wrote is neither
+    markup nor control codes."""
     if isinstance(verdict, Problem):
         features = " · ".join(f"{name} {value:g}" for name, value in verdict.features.items())
         console.print(
-            f"[bold green]✓ {number:2} {proposal.kind}[/]  problem {verdict.key[:8]}  "
-            f"[dim]{features}[/]"
+            Text(f"✓ {number:2} {proposal.kind}", "bold green"),
+            f" problem {verdict.key[:8]} ",
+            Text(features, "dim"),
         )
         for label, text in load_kind(verdict.kind).show(verdict):
             if "\n" in text:
@@ -109,15 +143,15 @@ def _show(console: Console, number: int, proposal: Proposal, verdict: Problem | 
                 _indented(console, f"{label}: {_cut(text)}", "green")
     else:
         console.print(
-            f"[bold red]✗ {number:2} {proposal.kind}[/]  "
-            f"{verdict.reason}: {escape(_cut(verdict.detail))}"
+            Text(f"✗ {number:2} {proposal.kind}", "bold red"),
+            Text(f" {verdict.reason}: {escape_controls(_cut(verdict.detail))}"),
         )
         _indented(console, _cut(_without_tags(proposal.text), 400), "dim")
 
 
 def _indented(console: Console, text: str, style: str = "") -> None:
     for line in text.strip("\n").splitlines():
-        console.print("     " + escape(_printable(line)), style=style)
+        console.print(Text("     " + escape_controls(line), style))
 
 
 def _without_tags(text: str) -> str:
@@ -137,10 +171,3 @@ def _summary(verdicts: list[Problem | Rejection]) -> str:
 
 def _cut(text: str, most: int = 80) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """Escape control codes: a hostile text must not drive the terminal."""
-    return "".join(
-        char if char.isprintable() or char == "\n" else ascii(char)[1:-1] for char in text
-    )

@@ -1,4 +1,5 @@
-"""`redqueen bench`: how fast parts of the system are, as ratios within one run."""
+"""`redqueen bench`: how fast parts of the system are, as ratios within one run, and how well it
+selects."""
 
 from redqueen.cli.lazy import new_app
 
@@ -15,6 +16,10 @@ COMMANDS = {
         "redqueen.cli.bench.sandbox:sandbox",
         "Programs per second through the sandbox.",
     ),
+    "selection": (
+        "redqueen.cli.bench.selection:selection",
+        "Whether selection finds the weaker student, and intervals hold what they say.",
+    ),
 }
 
 
@@ -23,4 +28,4 @@ app = new_app(COMMANDS, no_args_is_help=True)
 
 @app.callback()
 def bench() -> None:
-    """Measure speed, as ratios within one run."""
+    """Measure speed, as ratios within one run, and selection, by simulation."""

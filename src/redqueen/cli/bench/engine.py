@@ -22,9 +22,10 @@ from rich.table import Table
 
 from redqueen.cli.bench.peft import PeftBaseline
 from redqueen.cli.bench.workload import Workload, bench_base, sample_requests, time_call
-from redqueen.cli.console import note
+from redqueen.cli.console import note, note_others
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
+from redqueen.engine.cpu_load import LoadMeter
 from redqueen.engine.protocol import (
     OptimizerSettings,
     SampleRequest,
@@ -107,6 +108,7 @@ def engine(
         print(json.dumps(result.as_json()))
     else:
         Console().print(_table(result))
+    note_others(result.other_programs_cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,8 @@ class EngineBench:
     shared_frac: float | None
     logprob_gap: float | None
     peak_gb: float | None
+    other_programs_cores: float
+    """Cores that other programs used meanwhile, on average."""
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -148,7 +152,7 @@ def bench_engine(
     workload: Workload,
     with_peft: bool,
 ) -> EngineBench:
-    where = pick_device(device)
+    where, load = pick_device(device), LoadMeter()
     cuda = where.type == "cuda"
     base = bench_base(name, where)
     engine = _new_engine(base, config, lora, workload.members)
@@ -192,6 +196,7 @@ def bench_engine(
         shared_frac=round(stats.shared_frac, 4) if stats else None,
         logprob_gap=max(member.logprob_gap for member in stats.slots.values()) if stats else None,
         peak_gb=None if peak is None else round(peak, 2),
+        other_programs_cores=round(load.others(), 2),
     )
 
 

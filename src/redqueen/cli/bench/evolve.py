@@ -12,8 +12,9 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
-from redqueen.cli.console import notes
+from redqueen.cli.console import note_others, notes
 from redqueen.cli.options import Device, Json
+from redqueen.engine.cpu_load import LoadMeter
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import pick_device
 from redqueen.stages.evolve.cross import CROSSOVERS
@@ -36,6 +37,7 @@ def evolve(
         print(json.dumps(asdict(result)))
     else:
         Console().print(_table(result))
+    note_others(result.other_programs_cores)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +53,14 @@ class EvolveBench:
     seconds_from_cpu: dict[str, float] | None
     """The same with members in main memory, as an engine reads and writes them; None where that is
     the device."""
+    other_programs_cores: float
+    """Cores that other programs used meanwhile, on average."""
 
 
 def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench:
     import torch
 
-    where = pick_device(device)
+    where, load = pick_device(device), LoadMeter()
     cuda = where.type == "cuda"
     parents = [random_member(shape, rank, seed, str(where)) for seed in (1, 2)]
     cpu_parents = [_to_cpu(parent) for parent in parents if cuda]
@@ -75,6 +79,7 @@ def bench_evolve(shape: str, rank: int, device: str, rounds: int) -> EvolveBench
         parameters=sum(a.numel() + b.numel() for a, b in parents[0].projections.values()),
         seconds=seconds,
         seconds_from_cpu=from_cpu if cuda else None,
+        other_programs_cores=round(load.others(), 2),
     )
 
 

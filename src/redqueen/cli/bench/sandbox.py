@@ -22,9 +22,10 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.programs import PROGRAMS
-from redqueen.cli.console import notes, progress
+from redqueen.cli.console import note_others, notes, progress
 from redqueen.cli.options import Json
 from redqueen.config.modules import ALLOWED_MODULES
+from redqueen.engine.cpu_load import LoadMeter
 from redqueen.sandbox import Job, Limits
 from redqueen.sandbox.literals import parse_arguments
 from redqueen.sandbox.pool import SandboxPool
@@ -65,8 +66,11 @@ def sandbox(
     beside plain exec.
     """
     with SandboxPool() as pool:
+        load = LoadMeter()
+        time.sleep(_LISTEN_S)  # once programs run, theirs cannot be told from other programs' work
         result: dict[str, Any] = {
             "cores": len(pool.workers),
+            "other_programs_cores": round(load.others(), 2),
             "programs": programs,
             "walls": pool.walls,
         }
@@ -80,8 +84,10 @@ def sandbox(
         console.print(json.dumps(result, indent=1), soft_wrap=True, markup=False)
     else:
         _show(console, result)
+    note_others(result["other_programs_cores"])
 
 
+_LISTEN_S = 0.5
 _ROUNDS = 8
 
 
