@@ -9,26 +9,25 @@ import tempfile
 
 import redqueen as rq
 from redqueen.config.registry import Choice
-from redqueen.records import Problem, Rejection
+from redqueen.core.state import Judged
+from redqueen.records import Rejection
 
 
-class Learnability(Choice):
+class NearHalf(Choice):
     """Settings of the reward: checked, documented and stored like any other."""
 
     invalid: float = -1.0
     """A proposal that is not a problem."""
 
 
-def learnability(
-    verdict: Problem | Rejection, solve_rate: float, novel: bool, settings: Learnability
-) -> float:
-    """4 s (1 - s): 1 where half of the attempts are correct, 0 where none or all are."""
-    if isinstance(verdict, Rejection):
+def near_half(judged: Judged, settings: NearHalf) -> float:
+    """1 where half of the attempts are correct, 0 where none or all are, linear in between."""
+    if isinstance(judged.verdict, Rejection):
         return settings.invalid
-    return 4 * solve_rate * (1 - solve_rate)
+    return 1 - abs(2 * judged.solve_rate - 1)
 
 
-learnability.settings = Learnability  # type: ignore[attr-defined]
+near_half.settings = NearHalf  # type: ignore[attr-defined]
 
 
 def main() -> None:
@@ -36,7 +35,7 @@ def main() -> None:
         "pawn-cpu",
         steps=2,
         population={"teachers": 2, "students": 2},
-        reward={"teacher": {"type": "custom_reward:learnability", "invalid": -0.5}},
+        reward={"teacher": {"type": "custom_reward:near_half", "invalid": -0.5}},
     )
     with tempfile.TemporaryDirectory() as folder, rq.Run.create(config, f"{folder}/run") as run:
         for step in run:

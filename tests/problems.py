@@ -7,7 +7,8 @@ from redqueen.config.toml import load_config
 from redqueen.core.pipeline import Ports
 from redqueen.core.world import World, new_world
 from redqueen.records import Author, Problem, Rating
-from redqueen.tasks import TaskKind, load_kinds
+from redqueen.tasks import TaskKind
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import Code, load_verified
 from redqueen.tasks.prompts.compact import CompactFormat
 from tests.scripted import CountingEngine, ScriptedSampler, TrustingSandbox
@@ -48,4 +49,4 @@ def rated_world(
 def scripted_ports(kinds: dict[str, TaskKind] | None = None) -> Ports:
     """Ports that no model is behind, for stages that sample nothing."""
     engine, sampler = CountingEngine(0), ScriptedSampler({})
-    return Ports(sampler, engine, TrustingSandbox(), kinds or load_kinds(), CompactFormat())
+    return Ports(sampler, engine, TrustingSandbox(), kinds or dict(KINDS), CompactFormat())

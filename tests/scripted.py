@@ -88,7 +88,8 @@ def student(skill: float) -> Script:
 
     def write(prompt: str, rng: Random) -> str:
         parts = re.search(r"level = (\S+)\n    return x \+ (\d+)\n>>input\n(\d+)", prompt)
-        assert parts, prompt
+        if parts is None:  # a seed of the archive, in an exam
+            return write_blocks([("output", "0")])
         off = 0 if rng.random() < chance(skill, float(parts[1])) else 1
         return write_blocks([("output", str(int(parts[2]) + int(parts[3]) + off))])
 
@@ -179,6 +180,9 @@ class CountingEngine:
     def bare(self) -> Sampler:
         raise AssertionError("scripted members do not come here")
 
+    def checkpointed(self, folder: Path) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -194,6 +198,9 @@ class CountingEngine:
     def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
         a, b = adapter.projections["q"]
         self.weights[slot] = float((a @ b).mean()) / 2
+
+    def copy_optimizer(self, source: int, target: int) -> None:
+        raise AssertionError("there is no optimizer state")
 
     def distances(self, first: int, count: int) -> list[list[float]]:
         mine = self.weights[first : first + count]

@@ -68,6 +68,20 @@ def test_what_is_behind_a_port_is_named_in_its_own_room_only(name: str, room: st
             assert where.startswith(allowed), f"{where} names {name}"
 
 
+def test_nothing_but_the_date_of_a_run_depends_on_the_clock() -> None:
+    """Durations and limits are measured by clocks that do not jump."""
+    wall = re.compile(
+        r"\btime\.time(_ns)?\(|\bdatetime\.(now|utcnow|today)\(|\bdate\.today\(|\bst_[mca]time\b"
+        r"|from time import .*\btime\b|CURRENT_TIMESTAMP|\bdatetime\('now'"
+    )
+    found = {
+        path.relative_to(ROOT).as_posix(): wall.findall(text)
+        for path in (*ROOT.rglob("*.py"), *ROOT.rglob("*.sql"))
+        if wall.search(text := path.read_text())
+    }
+    assert {name: len(uses) for name, uses in found.items()} == {"core/build.py": 1}
+
+
 # the method
 
 
@@ -192,15 +206,17 @@ def test_help_imports_neither_torch_nor_pydantic() -> None:
 def test_what_a_zygote_loads_is_the_standard_library_and_little_of_ours() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(ROOT.parent)!r})\n"
-        "from redqueen.sandbox import child, lockdown, prepare, wire\n"
+        "from redqueen.sandbox import candidate, child, frozen_libc, host_traces, prepare, replicas\n"
         "names = {name.partition('.')[0] for name in sys.modules} - set(sys.stdlib_module_names)\n"
         "print(sorted(names - {'__main__', 'redqueen'}), "
         "sorted(name for name in sys.modules if name.startswith('redqueen.')))"
     )
     ours = """
-        config config.modules sandbox sandbox.child sandbox.inspection sandbox.inspection.canonical
-        sandbox.inspection.checks sandbox.inspection.complexity sandbox.literal_tokens
-        sandbox.literals sandbox.lockdown sandbox.prepare sandbox.protocol sandbox.wire
+        config config.modules sandbox sandbox.candidate sandbox.child sandbox.frozen_libc
+        sandbox.host_traces sandbox.inspection sandbox.inspection.canonical
+        sandbox.inspection.checks sandbox.inspection.complexity sandbox.inspection.imports
+        sandbox.inspection.touches sandbox.literal_tokens sandbox.literals sandbox.lockdown
+        sandbox.prepare sandbox.protocol sandbox.replicas sandbox.wire
     """.split()
     assert run_python(code, "-S") == f"[] {[f'redqueen.{name}' for name in ours]}\n"
 

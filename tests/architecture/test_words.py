@@ -64,7 +64,7 @@ WORDS = {
     r"solved by (?:none|all|nobody|no attempt)": "zero-pass, all-pass",
     r"unsolved_frac|trivial_frac": "zero_pass_frac, all_pass_frac",
     # evaluation
-    r"Exam|Respondent|Chosen|Candidate|Judges|class Sav(?:ed|ing)\b(?!Member)": "EvalTask, Model",
+    r"Respondent|Chosen|Candidate|Judges|class Sav(?:ed|ing)\b(?!Member)": "EvalTask, Model",
     r"[Bb]allots?": "majority vote, vote_key",
     # evolution, report
     r"thin(?: factors)?": "low-rank",
@@ -121,7 +121,7 @@ def test_the_list_finds_what_it_is_there_for() -> None:
         "two sisters", "a recording is replayed", "def normed(x):", "passes over prompts",
         "prompts are read ahead", "prefill_tokens = 4", "is no number", "turns: list[Turn]",
         "draw: Random", "begins with a thought", "Worked(", "the chat pack", "right answers",
-        "solved by none", "lazy_steps", "an Exam", "vote by ballot", "thin factors",
+        "solved by none", "lazy_steps", "a Respondent", "vote by ballot", "thin factors",
     )  # fmt: skip
     patterns = [re.compile(rf"(?<![A-Za-z])(?:{pattern})(?![a-z])") for pattern in WORDS]
     for text in former:

@@ -20,7 +20,7 @@ from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.propose import render_proposal
 from redqueen.stages.solve import grade_answers
 from redqueen.stages.verify import verify_proposals
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import chat
 from tests.problems import addition

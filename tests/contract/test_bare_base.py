@@ -9,7 +9,7 @@ from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.base import Base
 from redqueen.pawn.heldout import load_suite
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.prompts import load_prompt_format
 
 

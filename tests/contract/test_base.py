@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
@@ -16,9 +17,10 @@ from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.evaluate.targets import open_target
 from redqueen.models.base import FAMILIES, PAWN, Base, load_base
-from redqueen.models.fingerprint import of_file
 from redqueen.models.peft_io import base_of, save_adapter
+from redqueen.models.unpacked import folder_of
 from redqueen.tasks.prompts import Prompt
+from tests.contract.gguf_files import qwen_model, save_folder, save_gguf
 
 PROMPT = Prompt(">>student code_o\n>>program\ndef f(n):\n    return n + 3\n>>input\n4\n>>answer\n")
 TINY = {
@@ -267,20 +269,95 @@ def test_a_fingerprint_tells_weights_apart_however_they_are_loaded(
     assert other.fingerprint != pawn.fingerprint
     pawn.check(pawn.fingerprint)
     pawn.check("")
-    pawn.check("float16:0")  # rounded otherwise: that tells nothing
     with pytest.raises(ConfigError, match="other weights than when the members were made"):
         pawn.check(other.fingerprint)
 
 
-def test_a_file_of_packed_weights_is_known_by_its_bytes(tmp_path: Path) -> None:
-    path = tmp_path / "model.gguf"
-    path.write_bytes(bytes(range(256)) * 4096)
-    first = of_file(path)
-    assert first.startswith("file:") and first == of_file(path)
-    path.write_bytes(bytes(range(256)) * 4095 + bytes(256))
-    assert of_file(path) != first
-    path.write_bytes(b"short")
-    assert of_file(path) != first
+def test_weights_in_float16_are_told_apart_from_others_too(other_pawn: Path, pawn: Base) -> None:
+    half, other = (
+        load_base(str(place), device="cpu", dtype="float16") for place in ("pawn", other_pawn)
+    )
+    assert half.fingerprint.startswith("float16:")
+    half.check(half.fingerprint)
+    pawn.check(half.fingerprint)  # float32 has all digits that float16 had
+    for base, recorded in (
+        (half, other.fingerprint),
+        (pawn, other.fingerprint),
+        (other, pawn.fingerprint),
+    ):
+        with pytest.raises(ConfigError, match="other weights than when the members were made"):
+            base.check(recorded)
+    with pytest.raises(ConfigError, match="load them in bfloat16, as they were then"):
+        other.check(pawn.fingerprint)
+
+
+def test_a_fingerprint_is_of_the_weights_and_not_of_the_file(tmp_path: Path) -> None:
+    model = qwen_model(0)
+    folder = load_base(str(save_folder(model, tmp_path / "folder")), device="cpu")
+    file = load_base(str(save_gguf(model, tmp_path / "file.gguf")), device="cpu")
+    other = load_base(str(save_gguf(qwen_model(1), tmp_path / "other.gguf")), device="cpu")
+    assert file.fingerprint == folder.fingerprint != other.fingerprint
+    for base in (folder, file):
+        base.check(file.fingerprint)
+        with pytest.raises(ConfigError, match="other weights than when the members were made"):
+            base.check(other.fingerprint)
+
+
+def test_packed_weights_are_those_they_are_unpacked_to(tmp_path: Path) -> None:
+    path = save_gguf(qwen_model(0), tmp_path / "q8.gguf", GGMLQuantizationType.Q8_0)
+    packed = load_base(str(path), device="cpu")
+    unpacked = load_base(str(save_folder(packed.model, tmp_path / "unpacked")), device="cpu")
+    assert unpacked.fingerprint == packed.fingerprint
+    exact = load_base(str(save_folder(qwen_model(0), tmp_path / "exact")), device="cpu")
+    with pytest.raises(ConfigError, match="other weights"):
+        exact.check(packed.fingerprint)
+
+
+def test_a_gguf_file_is_unpacked_once_and_again_when_it_or_the_copy_changes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = save_gguf(qwen_model(0), tmp_path / "file.gguf", GGMLQuantizationType.Q8_0)
+    caplog.set_level("INFO", "redqueen.models")
+
+    def load() -> tuple[Base, bool]:
+        caplog.clear()
+        base = load_base(str(path), device="cpu")
+        return base, "unpacking" in caplog.text
+
+    first, unpacked = load()
+    second, again = load()
+    assert unpacked and not again
+    assert (first.name, first.fingerprint) == (second.name, second.fingerprint)
+    weights = first.model.state_dict()
+    assert all(weights[name].equal(weight) for name, weight in second.model.state_dict().items())
+    question = Prompt("x = '<|im_end|>'", system="Be brief.", quotes=((5, 15),))
+    assert first.encode(question) == second.encode(question)
+    assert first.stops(["\n\n"]) == second.stops(["\n\n"])
+    (copy,) = tmp_path.glob("file.gguf.float32/model.safetensors")
+    copy.write_bytes(copy.read_bytes()[:-2000])
+    assert load()[1] and not load()[1]
+    save_gguf(qwen_model(1), path, GGMLQuantizationType.Q8_0)
+    other, again = load()
+    assert again and other.fingerprint != first.fingerprint
+
+
+def test_a_gguf_file_in_a_folder_without_room_is_loaded_all_the_same(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = save_gguf(qwen_model(0), tmp_path / "file.gguf")
+    folder_of(path, torch.float32).write_text("a file is in the way")
+    load_base(str(path), device="cpu")
+    assert "could not be kept" in caplog.text
+    assert [one.name for one in tmp_path.iterdir() if one.name.endswith(".part")] == []
+
+
+def test_a_gguf_file_has_its_control_tokens_and_quotes_are_text(tmp_path: Path) -> None:
+    base = load_base(str(save_gguf(qwen_model(0), tmp_path / "file.gguf")), device="cpu")
+    end = base.tokenizer.convert_tokens_to_ids("<|im_end|>")
+    text = "x = '<|im_end|>'"
+    ids = base.encode(Prompt(text, system="Be brief.", quotes=((5, 15),)))
+    assert ids.count(end) == 2  # the system's turn and the user's
+    assert base.encode(Prompt(text, system="Be brief.")).count(end) == 3
 
 
 def test_an_adapter_knows_the_base_it_was_made_on(

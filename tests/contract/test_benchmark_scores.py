@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from redqueen.benchmarks.humaneval import HumanEval
+from redqueen.benchmarks.suite import CORRECT
 from redqueen.cli import gold
 from redqueen.cli.evaluate import evaluate
 from redqueen.engine.torch.population import Population
@@ -148,10 +150,10 @@ def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert gold.run(
+        "gold",
         ["humaneval", "livecodebench", "aime25"],
         data,
         None,
-        wrong=False,
         unsafe=False,
         as_json=True,
         out=None,
@@ -162,6 +164,19 @@ def test_gold_is_flat_json_and_leaves_out_what_has_no_solutions(
         "aime25": {"score": 1.0, "n": 2, "failed": []},
     }
     assert "livecodebench: left out: the benchmark ships no solutions" in err
+
+
+def test_forged_counts_the_cheats_that_are_right(
+    data: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = (["cruxeval-i", "humaneval"], data, 1)
+    assert gold.run("forged", *options, unsafe=False, as_json=True, out=None)
+    suites = json.loads(capsys.readouterr().out)["suites"]
+    assert all(0 < suite.pop("slowest_s") < 2 for suite in suites.values())
+    assert suites == {"cruxeval-i": {"right": 0, "n": 25}, "humaneval": {"right": 0, "n": 38}}
+    monkeypatch.setattr(HumanEval, "grade", lambda *arguments: [CORRECT] * len(arguments[1]))
+    assert not gold.run("forged", *options, unsafe=False, as_json=False, out=None)
+    assert "cheats accepted" in capsys.readouterr().out
 
 
 def test_pass_at_k_is_the_share_of_choices_with_a_correct_one() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from redqueen.benchmarks.benchmark import WrongReply
 from redqueen.benchmarks.data import read_rows
-from redqueen.benchmarks.gold import grade_gold, grade_wrong
+from redqueen.benchmarks.gold import grade_forged, grade_gold, grade_wrong, keep_proven
 from redqueen.benchmarks.maths.grader import Comparison, MathsGrader
 from redqueen.benchmarks.suite import BASE, CHAT, Graders, Item, PromptStyle
 from redqueen.benchmarks.table import BENCHMARKS, GROUPS, expand_groups
-from redqueen.benchmarks.wrong_replies import ATTACKS, attack_program, fence
 from redqueen.errors import ConfigError, DataError
 from redqueen.sandbox.pool import SandboxPool
 from tests.contract.benchmark_items import write_items
@@ -72,13 +72,20 @@ def test_a_prompt_holds_the_question_and_never_the_answer(
         assert suite.prompt_version(style).partition("-")[0] in name + "maths"
 
 
-@pytest.mark.parametrize("name", ["humaneval", "humaneval+", "mbpp", "mbpp+"])
-def test_no_attack_on_the_tests_scores(name: str, data: Path, graders: Graders) -> None:
-    item = items_of(name, data)[0]
-    entry = item.fields.get("entry_point", "add")
-    replies = [fence(attack_program(attack, entry)) for attack in ATTACKS]
-    verdicts = BENCHMARKS[name].grade([item] * len(replies), replies, CHAT, graders)
-    assert not any(verdict.correct for verdict in verdicts)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*GROUPS["code"], "gsm8k", "math500", "minerva"])
+def test_no_cheat_scores(name: str, data: Path, graders: Graders) -> None:
+    items = items_of(name, data)
+    result = grade_forged(BENCHMARKS[name], items, graders, lambda count: None)
+    assert result.n >= 12 * len(items)
+    assert (result.correct, result.failed) == (0, ())
+
+
+def test_a_constant_that_passes_the_items_own_tests_is_no_forgery(data: Path) -> None:
+    item = items_of("mbpp", data)[0]
+    lucky = WrongReply("lucky", "", ("def add(*a): return sum(a)", "assert add(1, 2) == 3"))
+    wrong = WrongReply("wrong", "", ("def add(*a): return 0", "assert add(1, 2) == 3"))
+    assert keep_proven([(item, lucky), (item, wrong)]) == [(item, wrong)]
 
 
 def test_livecodebench_runs_programs_and_methods(data: Path, graders: Graders) -> None:
@@ -208,7 +215,16 @@ def test_an_answer_to_cruxeval_is_a_value_however_it_is_written(
         assert not is_correct("cruxeval-o", item, f"<answer>{answer}</answer>", graders), answer
     for answer in ("[2, 3, 0]", "xs=[2, 3, 1]", "f([1, 2, 3])", "f([1, 2, 3]) == [2, 3]"):
         assert is_correct("cruxeval-i", item, f"<answer>{answer}</answer>", graders), answer
-    for answer in ("[2, 3]", "[2, 3, 1], 0", "f.__class__", "*[[2, 3, 4]]"):
+    for answer in (
+        "[2, 3]",
+        "[2, 3, 1], 0",
+        "f.__class__",
+        "*[[2, 3, 4]]",
+        'exec("f = lambda *a: [2, 3]") or (lambda exec: 0)',
+        'lambda x=exec("f = lambda *a: [2, 3]"): 0',
+        "(lambda list: list)([2, 3, 1])",
+        "[2, 3, 1] if (lambda x: x) else x",
+    ):
         assert not is_correct("cruxeval-i", item, f"<answer>{answer}</answer>", graders), answer
 
 
@@ -255,10 +271,22 @@ def test_a_measured_number_need_agree_only_in_the_digits_it_has(graders: Graders
     ]
 
 
+def test_an_identity_is_no_answer_where_the_reference_reads_as_one(graders: Graders) -> None:
+    answers = {"N = n": True, "n": True, "q_{99} = q_{99}": False, "1 = 1": False, "m": False}
+    verdicts = graders.maths.grade([Comparison("N=n", answer) for answer in answers])
+    assert [verdict.correct for verdict in verdicts] == list(answers.values())
+
+
+def test_equal_answers_to_equal_questions_are_compared_once(graders: Graders) -> None:
+    asked = Comparison("2x + 2", "2(x+1)")
+    first, again = graders.maths.grade([asked, asked])
+    assert first.correct and first is again is graders.maths.grade([asked])[0]
+
+
 @pytest.mark.slow
 def test_a_formula_that_cannot_be_worked_out_harms_nobody() -> None:
     huge = ["9^{9^{9^{9}}}", "(" * 1900, "x" * 5000]
-    with MathsGrader(workers=1, timeout_s=2) as maths:
+    with MathsGrader(workers=1, cpu_s=1) as maths:
         verdicts = maths.grade(
             [*(Comparison("7", answer) for answer in huge), Comparison("7", "\\frac{14}{2}")]
         )

@@ -25,6 +25,7 @@ from redqueen.ledger.members import choose_member, newest_checkpoint, saved_memb
 from redqueen.ledger.store import digest, open_to_read
 from redqueen.models.base import PAWN, load_base
 from redqueen.models.peft_io import load_adapter
+from redqueen.stages.evolve.merge import merge_adapters
 from tests.contract.benchmark_items import write_items
 from tests.e2e.processes import TINY, tiny
 
@@ -77,6 +78,17 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.execute(query)]
 
 
+def other_student(folder: Path) -> str:
+    """A living student that is not the chosen one."""
+    checkpoint = newest_checkpoint(folder)
+    chosen = checkpoint.state["worlds"][0]["chosen"]
+    return next(
+        member.id
+        for member in saved_members(checkpoint, 0)
+        if member.role == "student" and member.id != chosen
+    )
+
+
 def run(target: Path | str, suites: list[str], data: Path, *members: str, **options: Any) -> None:
     evaluate(
         str(target),
@@ -94,8 +106,8 @@ def run(target: Path | str, suites: list[str], data: Path, *members: str, **opti
 def test_a_run_is_measured_on_a_benchmark_while_it_is_played(played: Path) -> None:
     query = "SELECT step, count(DISTINCT subject), count(*), min(kind), min(item) FROM evals WHERE suite = 'cruxeval-o' GROUP BY step"
     assert rows(played, query) == [
-        (1, 2, 4, "cruxeval-o-3", "sample_0"),
-        (2, 3, 6, "cruxeval-o-3", "sample_0"),
+        (1, 5, 10, "cruxeval-o-3", "sample_0"),  # two students, soup, chosen, vote
+        (2, 6, 12, "cruxeval-o-3", "sample_0"),  # and the base
     ]
     assert (
         rows(played, "SELECT DISTINCT subject FROM evals WHERE step = 1 AND subject LIKE 'T%'")
@@ -110,14 +122,15 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     run(folder, ["cruxeval-o", "heldout-quick"], data)
     found = json.loads(capsys.readouterr().out)
     living = [name for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2")]
-    assert calls == [{0, 1, 2, 3, 4}] * 2  # a call for each suite
+    assert calls == [{0, 1, 2, 3, 4, 5}] * 2  # a call for each suite; one is the soup
     assert (found["target"], found["run"], found["step"]) == ("run", str(folder), 2)
     row = found["suites"]["cruxeval-o"]
     assert sorted(row["members"]) == sorted(living) and len(living) == 4
     assert row["populations"][0]["members"] == [
         name for name in row["members"] if name.startswith("S")
     ]
-    assert {"mean", "majority_vote", "best_of_members"} < row["populations"][0].keys()
+    handed_over = {"mean", "soup", "chosen", "majority_vote", "union_pass"}
+    assert handed_over < row["populations"][0].keys()
     assert all("against_base" in member for member in row["members"].values())
     assert (
         found["suites"]["heldout-quick"]["populations"][0]["majority_vote"]["n"] == 1
@@ -128,29 +141,22 @@ def test_all_members_of_a_run_and_the_base_are_asked_in_one_call(
     )
     assert kept[0] == (
         "eval/cruxeval-o (cruxeval-o-3, base, greedy, 6 tokens, float32)",
-        15,
+        24,
         "cruxeval-o-3",
-        5,
+        8,  # four members, their soup, the chosen one, the vote, and the base
     )
-    assert kept[1][0].startswith("eval/heldout-quick (compact-") and kept[1][1:] == (
-        15,
-        "code_f",
-        5,
-    )
+    assert kept[1][0].startswith("eval/heldout-quick (compact-")
+    assert kept[1][2:] == ("code_f", 9)  # the base with its reasoning forced, too
     assert digest(folder) == before
     run(folder, ["cruxeval-o"], data)  # what was asked once is not asked again
     assert json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"] == row
-    assert calls == [{0, 1, 2, 3, 4}] * 2
+    assert calls == [{0, 1, 2, 3, 4, 5}] * 2
 
 
 def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once(
     folder: Path, data: Path, calls: list[set[int]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    name = next(
-        name
-        for (name,) in rows(folder, "SELECT member FROM ratings WHERE step = 2")
-        if name.startswith("S1")
-    )
+    name = other_student(folder)
     run(f"{folder}/{name}", ["cruxeval-o"], data)
     found = json.loads(capsys.readouterr().out)
     run(folder, ["cruxeval-o"], data, name)
@@ -171,12 +177,45 @@ def test_a_member_of_a_run_is_named_behind_it_or_by_an_option_and_was_asked_once
     ]  # the member and the base, then the other student alone
 
 
+def test_what_a_run_hands_over_is_measured_by_name(
+    folder: Path, data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("soup", "chosen"):
+        run(folder / name, ["cruxeval-o"], data)
+        found = json.loads(capsys.readouterr().out)
+        assert found["target"] == f"run/{name}"
+        assert "against_base" in found["suites"]["cruxeval-o"]
+    run(folder / "vote", ["cruxeval-o"], data, samples=3)
+    found = json.loads(capsys.readouterr().out)["suites"]["cruxeval-o"]
+    (together,) = found["populations"]
+    vote, union = together["majority_vote"], together["union_pass"]
+    assert vote["votes"] == union["k"] == 3  # two of one student, one of the other
+    assert {"base", "against_base"} < vote.keys() and "against_base" in union
+    query = "SELECT subject, count(DISTINCT sample) FROM evals WHERE suite LIKE '%3 at%' GROUP BY 1"
+    counts = dict(rows(folder, query))
+    assert sorted(counts[name] for name in counts if name[0] == "S") == [1, 2]
+    assert counts["base"] == 3 and {"vote", "base vote"} < counts.keys()
+    with pytest.raises(ConfigError, match="a vote is measured by itself"):
+        select_members(folder, ["vote", "S0"])
+
+
+def test_the_soup_that_is_asked_is_the_merge_of_the_students(folder: Path) -> None:
+    target = open_target(folder / "soup", device="cpu")
+    engine = target.batches[0].sampler.sampler  # type: ignore[attr-defined]
+    saved = saved_members(newest_checkpoint(folder), 0)
+    students = [load_adapter(one.adapter) for one in saved if one.role == "student"]
+    soup = merge_adapters(students)
+    assert len(students) == 2
+    for name, pair in engine.read(0).projections.items():
+        assert pair.b.allclose(soup.projections[name].b, atol=1e-6)
+
+
 def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> None:
     import torch
 
     target = open_target(folder, ["students"], device="cpu")
-    assert [model.role for model in target.models] == ["student"] * 3
-    assert [model.name for model in target.models][-1] == "base"
+    assert [model.role for model in target.models] == ["student", "student", "base", "base"]
+    assert [model.name for model in target.models][-2:] == ["base", "base, reasoning forced"]
     engine = target.batches[0].sampler.sampler  # type: ignore[attr-defined]
     checkpoint = newest_checkpoint(folder)
     member = choose_member(saved_members(checkpoint, 0), target.models[1].name)
@@ -187,7 +226,6 @@ def test_the_weights_that_are_asked_are_those_of_the_member(folder: Path) -> Non
         for name, pair in expected.projections.items()
         for one, other in zip(loaded[name], pair, strict=True)
     )
-    assert any(pair.b.abs().sum() > 0 for pair in loaded.values())
     assert all(pair.b.abs().sum() == 0 for pair in base.values())  # it adds nothing
 
 
@@ -195,18 +233,32 @@ def test_a_live_run_is_evaluated_as_its_checkpoint_would_be(tmp_path: Path) -> N
     settings = [*TINY, "steps=1", "device=cpu", "update.learning_rate=0.05"]
     with Run.create(load_config("pawn-cpu", settings), tmp_path / "live") as live:
         list(live)
+        with pytest.raises(ConfigError, match="unknown living member 'S9'"):
+            redqueen.evaluate(live, "heldout-quick", members=["students", "S9"])
+        with pytest.raises(ConfigError, match="there is no world 1"):
+            open_target(live, world=1)
+        named = open_target(live, ["teachers"]).models
+        teachers = [one.id for one in live.worlds[0].members if one.role == "teacher"]
+        assert [model.name for model in named] == [*teachers, "base", "base, reasoning forced"]
+        weights = [live.engine.read(slot) for slot in range(4)]
         result = redqueen.evaluate(live, "heldout-quick", limit=3, max_tokens=6)
         assert rows(live.folder, "SELECT count(*) FROM evals") == [(0,)]
+        for slot, before in enumerate(weights):  # the soup was in the slot of a student
+            after = live.engine.read(slot).projections
+            assert all(pair.b.equal(after[name].b) for name, pair in before.projections.items())
     saved = redqueen.evaluate(
         redqueen.open_run(tmp_path / "live"),
         "heldout-quick",
-        members=["students"],
+        members=["students", "soup"],
         limit=3,
         max_tokens=6,
         device="cpu",
     )
     assert [model.name for model in result.models] == [model.name for model in saved.models]
-    assert {model.name for model in result.under_test} == {model.name for model in result.solvers}
+    assert {model.name for model in result.under_test} == {
+        "soup",
+        *(model.name for model in result.solvers),
+    }
     assert [reply.reply for reply in result.replies] == [reply.reply for reply in saved.replies]
     assert result.difference is not None and result.n == 3
     assert result.to_json() == saved.to_json()
@@ -222,7 +274,8 @@ def test_a_run_that_is_being_played_is_measured_but_not_written_to(
     assert json.loads((folder / "evals/step-000002-cruxeval-o.json").read_text()) == json.loads(out)
     assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(0,)]
     run(folder, ["cruxeval-o"], data, "students")
-    assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(9,)]
+    # two students, the chosen one, their vote and the base
+    assert rows(folder, "SELECT count(*) FROM evals WHERE suite LIKE 'eval/%'") == [(15,)]
     assert len(calls) == 1
 
 
@@ -266,12 +319,20 @@ def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(
     shown = [
         line.split("│")[1].strip() for line in result.output.splitlines() if line.startswith("│")
     ]
-    assert shown[0] == "base" and shown[3:] == [
-        "mean of 2 members",
-        "majority vote",
-        "best of members",
-        "best of 2 tries of the base",
-    ]
+    chosen = shown[4].removeprefix("chosen, ")
+    assert (
+        shown[0] == "base"
+        and chosen in shown[1:3]
+        and shown[3:]
+        == [
+            "mean of 2 members",
+            f"chosen, {chosen}",
+            "vote of 2",
+            "the base: vote of 2",
+            "union pass@2",
+            "the base: union pass@2",
+        ]
+    )
     assert "gsm8k: 2 items, 2 at temperature 0.8" in result.output and "% pass@2" in result.output
     assert rows(folder, "SELECT DISTINCT suite FROM evals WHERE suite LIKE 'eval/%'") == [
         ("eval/gsm8k (maths-1, base, 2 at temperature 0.8, 4 tokens, float32)",)
@@ -303,7 +364,7 @@ def test_members_are_not_put_on_another_base_than_theirs(
         out = str(tmp_path / "out")
         for words in (
             ["resume", "--steps", "3"],
-            ["export", "--member", "S0", "--merged", "--out", out],
+            ["export", "--member", other_student(folder), "--merged", "--out", out],
             ["retention"],
         ):
             result = CliRunner().invoke(app, [words[0], str(folder), *words[1:]])
@@ -333,7 +394,7 @@ def test_a_base_that_has_moved_is_found_again_and_known_by_its_weights(
                 "export",
                 str(folder),
                 "--member",
-                "S0",
+                other_student(folder),
                 "--base",
                 moved,
                 "--out",

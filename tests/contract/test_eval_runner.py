@@ -13,7 +13,7 @@ from redqueen.benchmarks.maths.grader import MathsGrader
 from redqueen.benchmarks.suite import Graders, Item
 from redqueen.engine.protocol import BaseInfo
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
-from redqueen.errors import ConfigError, DataError
+from redqueen.errors import ConfigError, StorageError
 from redqueen.evaluate.replies import Model
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.runner import EvalTask, evaluate
@@ -102,7 +102,7 @@ def test_a_cache_that_cannot_be_written_ends_it_before_all_is_sampled(
     graders: Graders, tmp_path: Path
 ) -> None:
     sampler = Sampler()
-    with pytest.raises(DataError, match="cannot write"):
+    with pytest.raises(StorageError, match="cannot write"):
         run(sampler, graders, cache=tmp_path / "nowhere" / "attempts.jsonl")
     assert sampler.left > 1000 - 8
 

@@ -14,8 +14,9 @@ import pytest
 from redqueen.benchmarks.suite import PromptStyle
 from redqueen.cli.evaluate import evaluate
 from redqueen.evaluate.heldout import HeldOut, spread
+from redqueen.evaluate.runner import evaluate as evaluate_model
 from redqueen.pawn.heldout import load_suite, shipped_score
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.kind import Request
 from redqueen.tasks.prompts import Prompt, PromptFormat, load_prompt_format
 from redqueen.tasks.prompts.chat import ChatFormat
@@ -57,6 +58,15 @@ def test_pawn_answers_in_form_and_some_are_correct() -> None:
     assert 0.2 < shipped_score() < 0.8
 
 
+def test_forced_reasoning_begins_every_answer_to_deduction_and_no_other() -> None:
+    result = evaluate_model("pawn", "heldout-quick", limit=24, device="cpu", reasoning="forced")
+    kinds = {item.id: item.kind for item in result.items}
+    for reply in result.replies:
+        assert reply.reply.startswith(">>think\n") == (kinds[reply.item] == "code_o")
+        assert "malformed" not in reply.reason
+    assert result.to_json()["reasoning"] == "forced"
+
+
 def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path: Path) -> None:
     cells = quick(24, samples=3, temperature=1.0, out=tmp_path / "out.json")
     assert {tuple(cell["pass_at"]) for cell in cells.values()} == {("1", "2", "3")}
@@ -66,7 +76,8 @@ def test_a_base_is_asked_as_often_and_at_the_temperature_that_is_wanted(tmp_path
     replies = defaultdict(set)
     for line in (tmp_path / "out.attempts.jsonl").read_text().splitlines():
         reply = json.loads(line)["reply"]
-        replies[reply["item"]].add(reply["reply"])
+        if reply["model"] == "base":
+            replies[reply["item"]].add(reply["reply"])
     assert len(replies) == 24 and max(map(len, replies.values())) == 3
 
 
@@ -91,7 +102,7 @@ def test_attempts_of_other_weights_of_the_same_name_are_not_taken_up(
             out=out,
         )
         lines.append(len((tmp_path / "out.attempts.jsonl").read_text().splitlines()))
-    assert lines == [6, 6, 12, 18]
+    assert lines == [12, 12, 24, 36]  # each with its reasoning free and forced
 
 
 def test_the_version_of_the_prompts_tells_one_worked_example_from_another() -> None:
@@ -118,10 +129,10 @@ def test_the_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     evaluate("pawn", ["heldout"], limit=24, max_tokens=4, device="cpu")
     out, err = capsys.readouterr()
     rows = [line for line in out.splitlines() if line.startswith("│")]
-    assert len(rows) == 9
+    assert len(rows) == 10  # eight tiers, all, and the base with its reasoning forced
     assert not any("│ - " in row for row in rows)
     assert " of 24 malformed" in " ".join(out.split())
-    assert "heldout: 24 replies in" in err
+    assert "heldout: 48 replies in" in err
 
 
 def test_the_command_counts_proposals_as_valid_unique_and_rejected(

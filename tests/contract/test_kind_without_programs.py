@@ -5,6 +5,7 @@ import contextlib
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,8 +15,9 @@ import pytest
 import redqueen as rq
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.core.run import Run
-from redqueen.errors import DataError
+from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import digest, open_to_read
+from redqueen.tasks.kind import Kind, Verified, load_problem, problem_fields
 from redqueen.tasks.prompts.compact import write_blocks
 from redqueen.tasks.sources import read_payloads
 from redqueen.testing import check_kind
@@ -65,7 +67,7 @@ def settings(tmp_path: Path) -> list[str]:
         "".join(json.dumps({"kind": NAME, "payload": payload}) + "\n" for payload in payloads)
     )
     return [
-        "steps=5", f"tasks.kinds=['{NAME}']", f"archive.seeds={seeds}", "archive.cap=30",
+        "steps=8", f"tasks.kinds=['{NAME}']", f"archive.seeds={seeds}", "archive.cap=30",
         "archive.rarity=0.5", "evolve.every=2", "evolve.share=0.5",
     ]  # fmt: skip
 
@@ -115,7 +117,7 @@ def test_every_table_of_the_ledger_has_its_rows(tmp_path: Path, settings: list[s
     proposed = {key for (key,) in rows(folder, "SELECT problem FROM problems")}
     for (shown,) in rows(folder, "SELECT shown FROM proposals WHERE step = 1"):
         assert shown != "[]" and proposed.isdisjoint(json.loads(shown))  # these are the seeds
-    metrics = dict(rows(folder, "SELECT name, value FROM metrics WHERE step = 5"))
+    metrics = dict(rows(folder, "SELECT name, value FROM metrics WHERE step = 8"))
     assert metrics["archive/size"] == len(run.worlds[0].archive) == 30
     assert metrics["complexity/digits"] >= 2 and metrics["coverage/cells"] > 3
     assert 0 < metrics[f"solve/pass_rate/{NAME}"] < 1
@@ -169,3 +171,18 @@ def test_a_mistake_in_a_file_of_its_problems_is_named_with_its_line(tmp_path: Pa
         path.write_text(json.dumps({"kind": NAME, "payload": payload}) + "\n")
         with pytest.raises(DataError, match=r"bad\.jsonl, line 1: "):
             read_payloads(path, [NAME])
+
+
+def test_a_payload_that_json_cannot_hold_is_refused_by_name() -> None:
+    @dataclass(frozen=True)
+    class Sums:
+        title: str
+        sums: tuple[Any, ...]
+
+    held = Sums("two", ({"first": (1, 2.5, None)}, (True, "a")))
+    kind = type("Many", (Kind,), {"payload": Sums})()
+    problem = Verified(held, ("3",), {}, ("1",)).problem("many")
+    assert load_problem(json.loads(json.dumps(problem_fields(problem))), kind) == problem
+    for wrong, name in ((Sum(1, "+", 2), "Sum"), ([1], "list"), ({1: 2}, "dict"), ({1}, "set")):
+        with pytest.raises(ConfigError, match=f"many: the field 'sums' .* holds a {name}"):
+            Verified(Sums("one", (1, (wrong,))), ("3",), {}, ("1",)).problem("many")

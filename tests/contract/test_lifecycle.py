@@ -26,12 +26,12 @@ def zygote_processes(pool: SandboxPool) -> list[int]:
     return [
         (find_descendants(zygote.process.pid) or [zygote.process.pid])[0]
         for worker in pool.workers
-        for zygote in worker.zygotes
+        for zygote in worker.zygotes.values()
     ]
 
 
 def outer_processes(pool: SandboxPool) -> list[int]:
-    return [zygote.process.pid for worker in pool.workers for zygote in worker.zygotes]
+    return [zygote.process.pid for worker in pool.workers for zygote in worker.zygotes.values()]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ agree on what a call is told share one."""
 import contextlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -120,14 +120,16 @@ def test_worlds_in_one_engine_call_leave_the_records_that_each_leaves_alone(
         ScriptedArm("fixed", [], STUDENTS, [*no_teachers, f"fixed.source={fixed}"]),
     ]
     calls = play_worlds(tmp_path / "together", arms)
-    assert [worlds for worlds, _ in calls.sampled] == [{0, 1, 2}, {0, 1, 2, 3}] * 4
+    two = [{0, 1, 2}, {0, 1, 2, 3}] * 2
+    exams = [{0, 1}], [{0, 1, 2, 3}]  # in the last step nobody is replaced, but one is chosen
+    assert [worlds for worlds, _ in calls.sampled] == [*two, *exams[0], *two, *exams[1]]
     assert [worlds for worlds, _ in calls.trained] == [{0, 1, 2, 3}] * 4 * optimizer_steps
     for number, own in enumerate(arms):
         play_worlds(tmp_path / own.name, [own])
         together, alone = records(tmp_path / "together", number), records(tmp_path / own.name, 0)
         for table in alone:
             assert together[table] == alone[table], (own.name, table)
-        assert alone["attempts"] and alone["updates"] and alone["metrics"]
+        assert alone["attempts"] and alone["updates"] and alone["metrics"] and alone["exams"]
     assert records(tmp_path / "plain", 0)["deaths"]
 
 
@@ -137,7 +139,8 @@ def test_worlds_that_are_not_mixed_leave_the_same_records_in_calls_of_their_own(
     arms = [arm("a", "seed=1"), arm("b", "seed=2")]
     play_worlds(tmp_path / "mixed", arms)
     calls = play_worlds(tmp_path / "apart", arms, mixed=False)
-    assert [worlds for worlds, _ in calls.sampled] == [{0}, {0}, {1}, {1}] * 4
+    two = [{0}, {0}, {1}, {1}, {0}, {0}, {0}, {1}, {1}, {1}]  # the second with an exam
+    assert [worlds for worlds, _ in calls.sampled] == two * 2
     assert digest(tmp_path / "apart") == digest(tmp_path / "mixed")
 
 
@@ -152,6 +155,7 @@ def test_worlds_that_differ_in_what_an_engine_call_is_told_are_not_mixed(
     tmp_path: Path, settings: list[str]
 ) -> None:
     arms = [arm("a", "seed=1"), arm("b", "seed=2"), arm("c", "seed=3", *settings)]
+    arms = [replace(own, settings=[*own.settings, "evolve.exam.problems=0"]) for own in arms]
     calls = play_worlds(tmp_path, arms)
     assert [worlds for worlds, _ in calls.sampled] == [{0, 1}, {0, 1}, {2}, {2}] * 4
     config = arms[2].config()

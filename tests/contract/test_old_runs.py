@@ -41,6 +41,9 @@ def test_every_table_has_the_columns_of_the_current_schema(old: Path) -> None:
         assert last_step(connection) == 3
         for table in table_shapes().values():
             rows = connection.execute(f"SELECT * FROM {table.name}").fetchall()
+            if table.name in ("exams", "fitness"):  # there were none
+                assert not rows
+                continue
             assert rows and tuple(rows[0].keys()) == table.columns, table.name
 
 
@@ -102,6 +105,14 @@ def test_an_old_run_is_not_resumed_and_the_version_that_can_is_named(old: Path) 
         raise result.exception
     with pytest.raises(ConfigError, match=words):
         Ledger.open(old)
+
+
+def test_cross_play_of_an_old_run_names_the_version_that_can(old: Path) -> None:
+    result = CliRunner().invoke(app, ["crossplay", str(old)])
+    assert isinstance(result.exception, ConfigError)
+    assert "is a run of redqueen 0.1.0, whose snapshots this version does not read" in str(
+        result.exception
+    )
 
 
 def test_settings_move_to_their_new_sections() -> None:

@@ -24,7 +24,7 @@ from redqueen.stages.evolve.cross.slerp import Slerp
 from redqueen.stages.evolve.cross.svd_subspace import SvdSubspace
 from redqueen.stages.evolve.cross.ties import Ties
 from redqueen.stages.evolve.lowrank import NEWBORN_SIZE, Span, Stack, stacks
-from redqueen.stages.evolve.merge import merge_adapters
+from redqueen.stages.evolve.merge import MERGES, merge_adapters, softmax
 from redqueen.stages.evolve.mutate import MUTATIONS
 from redqueen.stages.evolve.mutate.component_mask import ComponentMask
 from redqueen.stages.evolve.mutate.gaussian import Gaussian
@@ -329,6 +329,12 @@ def test_a_mean_is_the_nearest_member_to_the_mean_of_the_deltas() -> None:
         torch.testing.assert_close(delta, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
 
 
+def merged(
+    members: Sequence[dict[str, LoraPair]], merge: str, fitness: Sequence[float] = ()
+) -> Adapter:
+    return merge_adapters(as_adapters(members), merge, fitness)
+
+
 def test_a_soup_is_the_nearest_member_to_the_mean_of_all() -> None:
     members = [*PARENTS, member(3)]
     soup = merge_adapters(as_adapters(members))
@@ -337,6 +343,48 @@ def test_a_soup_is_the_nearest_member_to_the_mean_of_all() -> None:
         mean = torch.stack([deltas(parent)[name] for parent in members]).mean(0)
         u, s, v = torch.linalg.svd(mean, full_matrices=False)
         torch.testing.assert_close(delta, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+
+
+def test_a_weighted_merge_leans_towards_the_fitter_and_is_the_mean_where_all_are_alike() -> None:
+    members = [*PARENTS, member(3)]
+    weights = softmax([3.0, 1.0, 1.0], 1.0)
+    assert sum(weights) == pytest.approx(1) and weights[0] > weights[1] == weights[2]
+    for name, delta in deltas(dict(merged(members, "weighted", [3, 1, 1]).projections)).items():
+        mixed = sum(w * deltas(one)[name] for w, one in zip(weights, members, strict=True))
+        u, s, v = torch.linalg.svd(mixed, full_matrices=False)
+        torch.testing.assert_close(delta, (u[:, :RANK] * s[:RANK]) @ v[:RANK], atol=1e-6, rtol=1e-5)
+    plain = deltas(dict(merged(members, "mean").projections))
+    for name, delta in deltas(dict(merged(members, "weighted").projections)).items():
+        torch.testing.assert_close(delta, plain[name], atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("merge", MERGES)
+def test_a_merge_of_equals_keeps_them_and_leaves_them_alone(merge: str) -> None:
+    parent = as_adapters(PARENTS[:1])[0]
+    before = deltas(dict(parent.projections))
+    loose = {"ties": {"density": 1.0}, "dare": {"drop": 0.0}}.get(merge, {})
+    child = merge_adapters([parent] * 3, MERGES.choose({"type": merge, **loose}))
+    for name, delta in deltas(dict(child.projections)).items():
+        torch.testing.assert_close(delta, before[name], atol=1e-5, rtol=1e-4)
+        assert deltas(dict(parent.projections))[name].equal(before[name])
+
+
+def test_ties_of_many_drops_what_the_majority_of_weight_is_against() -> None:
+    parent = as_adapters(PARENTS[:1])[0]
+    pairs = {name: LoraPair(a, -b) for name, (a, b) in parent.projections.items()}
+    against = Adapter(pairs, parent.rank, parent.alpha)
+    child = merge_adapters([parent, parent, against], MERGES.choose({"type": "ties", "density": 1}))
+    for name, delta in deltas(dict(child.projections)).items():
+        torch.testing.assert_close(delta, deltas(PARENTS[0])[name], atol=1e-5, rtol=1e-4)
+
+
+def test_dare_of_many_has_the_mean_for_its_expectation_and_follows_its_seed() -> None:
+    members = as_adapters([*PARENTS, member(3)])
+    choice = MERGES.choose({"type": "dare", "drop": 0.5})
+    one, again, other = (merge_adapters(members, choice, seed=seed) for seed in (1, 1, 2))
+    name = next(iter(one.projections))
+    assert one.projections[name].b.equal(again.projections[name].b)
+    assert not one.projections[name].b.equal(other.projections[name].b)
 
 
 def test_extrapolation_goes_past_the_first_parent() -> None:
@@ -535,6 +583,7 @@ def test_an_operator_comes_by_import_path() -> None:
 
 def test_the_page_about_operators_has_a_row_for_each() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operators.md").read_text()
+    page = page.partition("## Merges")[0]
     for name, settings in OPERATORS.items():
         (row,) = (line for line in page.splitlines() if f"| `{name}` |" in line)
         for constant, field in type(settings).model_fields.items():

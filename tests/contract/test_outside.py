@@ -32,6 +32,7 @@ SETTINGS = {
         "every": 3,
         "share": 0.5,
         "fitness": f"{HERE}fitness",
+        "teacher_fitness": f"{HERE}teacher_fitness",
         "selection": f"{HERE}selection",
         "crossover_share": 0.0,
         "mutations": [{"type": f"{HERE}mutation", "settings": {"shrink": 0.9}}],
@@ -54,7 +55,7 @@ def test_a_run_uses_everything_that_an_outside_package_supplies(tmp_path: Path) 
     assert rates[-1] > rates[0] + 0.1, rates
     assert {
         "teacher reward", "student reward", "estimator", "loss", "match scheme", "rating outcome",
-        "fitness", "selection", "mutation", "archive policy", "tracker", "sandbox", "suite",
+        "fitness", "teacher fitness", "selection", "mutation", "archive policy", "tracker", "sandbox", "suite",
     } == things.USED  # fmt: skip
     assert len((tmp_path / "run" / "recorder.jsonl").read_text().splitlines()) == 6
     assert result is not None

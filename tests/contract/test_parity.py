@@ -12,7 +12,7 @@ from redqueen.engine.torch.engine import TorchEngine
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import load_base
 from redqueen.pawn.heldout import load_suite
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.tiny import gradients
 

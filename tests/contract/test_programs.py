@@ -19,7 +19,8 @@ from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.literals import canonical
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.verify import verify_proposals
-from redqueen.tasks import KINDS, load_kinds
+from redqueen.tasks import load_kinds
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 pytestmark = pytest.mark.slow

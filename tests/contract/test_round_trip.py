@@ -8,7 +8,8 @@ import pytest
 from redqueen.pawn.documents import make_problem
 from redqueen.pawn.programs import Program, sample_program
 from redqueen.rng import stream
-from redqueen.tasks import KINDS, Request
+from redqueen.tasks import Request
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import Code
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS

@@ -189,6 +189,7 @@ def test_a_run_without_valid_problems_ends_and_says_so(tmp_path: Path) -> None:
     )
     assert rows(tmp_path, "SELECT DISTINCT name, value FROM metrics WHERE name LIKE 'verify/%' ORDER BY name") == [
         ("verify/rejected/malformed", 8.0), ("verify/valid_frac", 0.0), ("verify/valid_frac/code_o", 0.0),
+        ("verify/voided_frac", 0.0),
     ]  # fmt: skip
 
 
@@ -480,6 +481,20 @@ def test_one_proposal_a_prompt_is_compared_with_the_others_of_its_kind(tmp_path:
         students=[student(0.5)],
     )
     assert rows(tmp_path, "SELECT count(*) > 0 FROM proposals WHERE advantage != 0") == [(1,)]
+
+
+def test_of_the_attempts_at_a_problem_only_some_are_trained_on_if_so_set(tmp_path: Path) -> None:
+    played(
+        tmp_path,
+        "steps=3",
+        "update.attempts=1",
+        "update.estimator=trr_pp",
+        teachers=[teacher(0.0, 1.0)],
+        students=[student(0.5)],
+    )
+    trained = rows(tmp_path, "SELECT DISTINCT attempt FROM attempts WHERE advantage != 0")
+    assert trained == [(0,)]
+    assert rows(tmp_path, "SELECT max(attempt) FROM attempts") == [(3,)]
 
 
 def test_more_students_than_teachers_all_play(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from redqueen.ledger.tables import table_shapes
 from tests.contract.test_old_runs import OLD
 from tests.report.synthetic import Synthetic
 
+_ROW_TYPES = {"fitness": "FitnessRow"}
 TABLES = sorted(table_shapes().keys() - {"run", "worlds", "marks"})
 
 
@@ -40,13 +41,16 @@ def rows(run: RunReader, table: str) -> Table[Any]:
 def test_every_table_is_read_with_the_columns_and_types_it_promises(
     name: str, folder: Path, old: Path
 ) -> None:
-    promised = get_type_hints(getattr(row_types, f"{name.removesuffix('s').title()}Row"))
+    promised = get_type_hints(
+        getattr(row_types, _ROW_TYPES.get(name) or f"{name.removesuffix('s').title()}Row")
+    )
     assert tuple(promised) == table_shapes()[name].columns
     for place in (folder, old):
         with open_run(place) as run:
             table = rows(run, name)
-            assert len(table) == len(list(table)) > 0
-            assert table.columns == tuple(promised) == tuple(table[0])
+            assert len(table) == len(list(table)) and table.columns == tuple(promised)
+            if place == folder or name not in ("exams", "fitness"):  # 0.1 had none of these
+                assert tuple(table[0]) == table.columns
 
 
 def test_lists_and_objects_are_decoded(folder: Path, old: Path) -> None:

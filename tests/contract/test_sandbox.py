@@ -54,6 +54,7 @@ def test_outcomes_come_in_the_order_of_the_jobs_and_all_workers_run(pool: Sandbo
         Job("def f(x):\n    for _ in range(x * 1000): pass\n    return x", (str(number % 7),))
         for number in range(60)
     ]
+    pool.most_in_flight = 0
     assert [outcome.values for outcome in pool.run(jobs)] == [
         (str(number % 7),) for number in range(60)
     ]
@@ -91,6 +92,14 @@ def test_memory_beyond_the_limit_is_refused_and_below_it_is_not(pool: SandboxPoo
     assert run(pool, program, "40", limits=Limits(memory_mb=64)).values == ("40",)
     assert run(pool, program, "70", limits=Limits(memory_mb=64)).kind == "memory"
     assert run(pool, program, "200", limits=Limits(memory_mb=256)).values == ("200",)
+
+
+def test_only_the_inputs_on_which_processes_disagree_are_unstable(pool: SandboxPool) -> None:
+    program = "def f(words): return list(set(words))"
+    outcome = run(pool, program, "['a']", str([f"w{n}" for n in range(9)]), stable=True)
+    assert outcome.kind == "unstable"
+    assert [result.kind for result in outcome.results] == ["value", "unstable"]
+    assert outcome.detail.startswith("input 1:")
 
 
 def test_a_value_that_depends_on_the_memory_limit_is_unstable(pool: SandboxPool) -> None:
@@ -141,10 +150,10 @@ def test_an_inspected_program_is_measured_before_it_runs(pool: SandboxPool) -> N
 
 
 def test_a_program_cannot_forge_its_inspection(pool: SandboxPool) -> None:
-    program = "from enum import sys\ndef f():\n    for fd in range(3, 20):\n        try: sys.modules['os'].write(fd, b'I[\"forged\", {}]\\nR no\\n')\n        except OSError: pass\n    return 1"
-    outcome = run(pool, program, allowed_modules=ALLOWED_MODULES)
+    program = "import os\ndef f():\n    for fd in range(3, 20):\n        try: os.write(fd, b'I[\"forged\", {}]\\nR no\\n')\n        except OSError: pass\n    return 1"
+    outcome = run(pool, program, allowed_modules=frozenset({"os"}))
     assert outcome.inspection is not None
-    assert outcome.inspection.canonical.startswith("from enum import sys")
+    assert outcome.inspection.canonical.startswith("import os")
     assert outcome.kind == "value"
 
 
@@ -176,6 +185,12 @@ def test_a_script_that_fails_or_floods_has_no_value(pool: SandboxPool) -> None:
         run(pool, "print('x' * 100000)", mode="script", limits=Limits(output_kb=200)).kind
         == "value"
     )
+
+
+def test_a_script_that_times_out_is_not_run_on_the_inputs_that_are_left(pool: SandboxPool) -> None:
+    program = "x = input()\nwhile x != '1': pass\nprint(x)"
+    outcome = run(pool, program, "1", "2", "1", "1", mode="script", limits=Limits(cpu_s=0.2))
+    assert [result.kind for result in outcome.results] == ["value", "timeout", "timeout", "timeout"]
 
 
 CHECK = "def check(candidate):\n    assert candidate(2, 3) == 5\n    assert candidate([1], [2]) == [1, 2]\ncheck(candidate)"

@@ -10,15 +10,15 @@ from pydantic import ValidationError
 
 from redqueen.config.stages import EvolveConfig
 from redqueen.core.state import StepState
-from redqueen.core.world import PastMember
+from redqueen.core.world import Evidence, PastMember
 from redqueen.records import Birth, Death, Member, Rating
 from redqueen.stages.evolve import evolve
 from redqueen.stages.evolve.cross.linear import Linear
+from redqueen.stages.evolve.fitness import FITNESS
 from redqueen.stages.evolve.mutate.gaussian import Gaussian
 from redqueen.stages.evolve.mutate.svd_jitter import SvdJitter
 from redqueen.stages.evolve.plan import Replacement, plan_replacements
 from redqueen.stages.evolve.select import (
-    FITNESS,
     SELECTIONS,
     Selected,
     Standing,
@@ -26,14 +26,16 @@ from redqueen.stages.evolve.select import (
     rank,
     spread_over_run,
 )
+from redqueen.stages.solve import answer
 from tests.problems import rated_world, scripted_ports
 from tests.scripted import CountingEngine
 
 
 def standing(name: str, role: str, mu: float, sigma: float, rate: float = 0.0) -> Standing:
     member = Member(name, "student", 0, rating=Rating(mu, sigma))
-    fitness = FITNESS["rating"](member, FITNESS.choose("rating"))
-    return Standing(name, role, mu, sigma, fitness, rate, temperature=1.4)
+    fitness = FITNESS["rating"](member, Evidence(), FITNESS.choose("rating"))
+    assert fitness is not None
+    return Standing(name, role, mu, sigma, fitness, learning_rate=rate, temperature=1.4)
 
 
 def members(count: int, role: str = "student", sigma: float = 1.0) -> list[Standing]:
@@ -99,7 +101,7 @@ def test_among_equals_it_is_chance_that_decides(name: str) -> None:
     assert min(dead.values()) > 60 and len(dead) == 4
 
 
-def test_fitness_is_the_lower_bound_of_the_rating() -> None:
+def test_fitness_by_rating_is_its_lower_bound() -> None:
     sure = standing("sure", "student", 25.0, 1.0)
     unsure = standing("unsure", "student", 30.0, 5.0)
     assert (sure.fitness, unsure.fitness) == (22.0, 15.0)
@@ -219,7 +221,7 @@ def evolved(*settings: str, step: int = 40, diverged: bool = False) -> StepState
     ports = scripted_ports()
     ports.engine = CountingEngine(world.config.slots)
     ports.engine.weights[:] = [0.0, 1.0, 2.0, 3.0, 4.0]
-    evolve([state], ports)
+    evolve([state], ports, answer)
     return state
 
 
@@ -277,9 +279,9 @@ def test_the_default_mix_is_the_papers() -> None:
         config.every,
         config.share,
         config.child.rating,
-        config.child.reset_optimizer,
+        config.child.optimizer,
         config.hall_of_fame.size,
-    ) == (10, 0.25, "inherit", True, 0)
+    ) == (10, 0.25, "inherit", "reset", 0)
 
 
 def test_operators_are_named_with_their_settings() -> None:
@@ -323,6 +325,7 @@ def test_operators_are_named_with_their_settings() -> None:
         ({"selection": {"type": "roulette"}}, "unknown selection 'roulette'"),
         ({"selection": {"type": "tournament", "size": 1}}, "greater than or equal to 2"),
         ({"fitness": "raiting"}, "unknown fitness 'raiting'. Did you mean 'rating'"),
+        ({"teacher_fitness": "rewrad"}, "unknown teacher fitness 'rewrad'. Did you mean 'reward'"),
         ({"mutations": [5]}, "mutations"),
     ],
 )
@@ -337,18 +340,15 @@ def test_a_wrong_setting_is_answered_with_what_is_possible(
 
 
 def test_a_hall_of_fame_holds_the_fittest_of_each_era() -> None:
-    def fitness(member: Member) -> float:
-        return member.rating.mu
-
     past = [
-        PastMember(Member(f"m{place}", "student", place, rating=Rating(mu, 1.0)), step)
+        PastMember(Member(f"m{place}", "student", place), step, mu)
         for step in range(0, 41, 10)
         for place in range(4)
         for mu in [step + 5.0 * (place == step // 10 % 4)]
     ]
-    hall = spread_over_run(past, 4, fitness)
+    hall = spread_over_run(past, 4)
     assert [kept.step for kept in hall] == [0, 10, 20, 40]
     assert [kept.member.id for kept in hall] == ["m0", "m1", "m2", "m0"]
-    assert spread_over_run(list(reversed(past)), 4, fitness) == hall
-    assert spread_over_run(past, 0, fitness) == spread_over_run([], 3, fitness) == []
-    assert len(spread_over_run(past[:4], 3, fitness)) == 1
+    assert spread_over_run(list(reversed(past)), 4) == hall
+    assert spread_over_run(past, 0) == spread_over_run([], 3) == []
+    assert len(spread_over_run(past[:4], 3)) == 1

@@ -28,6 +28,7 @@ CHOSEN = {
     "update.loss": "loss",
     "archive.policy": "archive policy",
     "evolve.fitness": "fitness",
+    "evolve.teacher_fitness": "teacher fitness",
     "evolve.selection": "selection",
 }
 """Settings that choose from a table."""
@@ -135,7 +136,9 @@ def test_a_row_may_be_an_import_path_an_entry_or_the_thing_itself() -> None:
 def test_a_setting_chooses_any_row_of_its_table_and_keeps_it_in_toml_and_json(path: str) -> None:
     section, name = path.split(".")
     for row in table(CHOSEN[path]):
-        more: dict[str, Any] = {"population": {"teachers": 0}} if row == "self_play" else {}
+        more: dict[str, Any] = {"population": {"teachers": 0}} if row[-5:] == "_play" else {}
+        if row == "regret":
+            more = {"match": {"students_per_problem": 2}}
         config = load_config(**{section: {name: row}, **more})
         assert get(config, path) == table(CHOSEN[path]).choose(row)
         assert config_from_toml(to_toml(config)) == config

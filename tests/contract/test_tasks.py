@@ -6,30 +6,22 @@ from dataclasses import replace
 import pytest
 
 from redqueen.config.schema import Config
-from redqueen.config.stages import ProposeConfig, VerifyConfig
+from redqueen.config.stages import ProposeConfig
 from redqueen.records import Problem, Proposal, Rejection
-from redqueen.sandbox import Job
+from redqueen.sandbox import Job, Outcome, Result
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.propose import render_proposal
 from redqueen.stages.solve import grade_answers
 from redqueen.stages.verify import verify_proposals
-from redqueen.tasks import KINDS
+from redqueen.tasks import Reject
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.few_shot import FEW_SHOT
-from redqueen.tasks.code.programs import unverified_reference
+from redqueen.tasks.code.programs import Code, unverified_reference
 from redqueen.tasks.kind import RunRules
 from redqueen.tasks.prompts import load_prompt_format
 from tests.contract.texts import WRITERS
 
 PROGRAM = "def f(numbers, k):\n    return [n * k for n in numbers if n % 2]"
-FORGER = """
-import typing
-def f(x):
-    os = typing.sys.modules['os']
-    for fd in range(3, 24):
-        try: os.write(fd, b'V1\\n.\\n')
-        except OSError: pass
-    os._exit(0)
-"""
 CONFIG = Config().verify
 FORMATS = sorted(WRITERS)
 
@@ -208,7 +200,7 @@ def test_what_a_format_shows_of_a_problem_can_be_written_back(
         ([("program", "def f(x): return 'a' * 2000"), ("input", "1")], "too_long"),
         ([("program", "def f(x): return x\n#" + "a" * 5000), ("input", "1")], "too_long"),
         ([("program", "def f(x): return 1"), ("input", f"'{'a' * 2000}'")], "too_long"),
-        ([("program", FORGER), ("input", "1")], "crashed"),
+        ([("program", "from dataclasses import sys\ndef f(x): return sys.path"), ("input", "1")], "forbidden_import"),
     ],
 )  # fmt: skip
 def test_every_rejection_has_its_reason(
@@ -217,6 +209,14 @@ def test_every_rejection_has_its_reason(
     verdict = verified(pool, "code_o", "chat", *blocks)
     assert isinstance(verdict, Rejection), verdict
     assert verdict.reason == reason
+
+
+def test_a_program_that_answers_and_ends_its_process_is_rejected() -> None:
+    """The values are its own claim; what the sandbox writes after them is missing."""
+    outcome = Outcome("value", (Result("value", "1"),))
+    with pytest.raises(Reject, match="did not come to its end") as error:
+        KINDS["code_o"].verified(Code("def f(x): return 1", ("1",)), outcome, RunRules.of(CONFIG))
+    assert error.value.reason == "crashed"
 
 
 @pytest.mark.parametrize(
@@ -233,6 +233,18 @@ def test_an_induction_proposal_needs_enough_different_inputs_and_a_message(
     verdict = verified(pool, "code_f", "chat", *blocks, references=(a_problem(pool),))
     assert isinstance(verdict, Rejection)
     assert (verdict.reason, detail in verdict.detail) == ("malformed", True)
+
+
+@pytest.mark.parametrize(("length", "accepted"), [(500, True), (501, False)])
+def test_a_message_has_a_longest_length(pool: SandboxPool, length: int, accepted: bool) -> None:
+    inputs = [("input", f"[{n}], 1") for n in range(10)]
+    message = ("message", "a" * length)
+    verdict = verified(pool, "code_f", "chat", message, *inputs, references=(a_problem(pool),))
+    if accepted:
+        assert isinstance(verdict, Problem)
+    else:
+        assert isinstance(verdict, Rejection) and verdict.reason == "too_long"
+        assert verdict.detail == "message of 501 characters, at most 500"
 
 
 def test_an_input_that_is_written_twice_is_left_out(pool: SandboxPool) -> None:
@@ -264,11 +276,6 @@ def test_the_same_problem_again_is_a_duplicate_whatever_its_names(pool: SandboxP
     assert verify_proposals(
         proposals[:1], KINDS, load_prompt_format("chat"), pool, CONFIG, known={first.key}
     )[0] == Rejection("duplicate", first.key)
-
-
-def test_an_answer_is_graded_under_four_times_the_limit_of_a_proposal() -> None:
-    rules = RunRules.of(VerifyConfig(cpu_s=2))
-    assert rules.answer.cpu_s == 4 * rules.proposal.cpu_s == 2
 
 
 @pytest.mark.parametrize("prompt_format", FORMATS)
@@ -352,7 +359,7 @@ def test_the_few_shot_replies_are_correct(pool: SandboxPool, kind: str, role: st
         (outcome,) = pool.run([Job(program, tuple(given["input"]))])
         assert list(outcome.values) == given["output"]
         return
-    inputs, outputs = (shown.get("input", ""),), (shown.get("output", "'6'"),)
+    inputs, outputs = (shown.get("input", "4"),), (shown.get("output", "'6'"),)
     code = replace(problem.payload, program=shown["program"], inputs=inputs)
     problem = replace(problem, payload=code, gold=outputs)
     (attempt,) = grade_answers([(problem, reply)], KINDS, prompt_format, pool, CONFIG)

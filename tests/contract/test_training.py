@@ -282,7 +282,26 @@ def test_sampled_and_trained_log_probabilities_agree(
     ]
     stats, _ = train(engine, samples)
     assert all(member.logprob_gap_max < 1e-4 for member in stats.slots.values())
+    assert stats.ratio == pytest.approx(1, abs=1e-4)
+    assert list(stats.gap_by_position) == [0] and 0 <= stats.gap_by_position[0] < 1e-4
     assert all(member.entropy > 0 for member in stats.slots.values())
+
+
+def test_the_gap_is_known_by_position_and_the_ratio_is_truncated(tokenizer: Any) -> None:
+    engine, rng = tiny_engine(tokenizer), Random(11)
+    tokens = tuple(rng.randrange(3, 20) for _ in range(100))
+    places = range(len(tokens))
+    now = logprobs(
+        engine, [TrainSample(0, (5, 6, *tokens[:at]), tokens[at : at + 1], 1.0) for at in places]
+    )
+    shifted = tuple(now[at] - (0.1 if at < 64 else 5.0) for at in places)
+    samples = [TrainSample(0, (5, 6), tokens, 1.0, shifted), TrainSample(0, (5, 6), tokens, 1.0)]
+    stats, _ = train(engine, samples)
+    assert stats.gap_by_position == {
+        0: pytest.approx(0.1, rel=1e-3),
+        64: pytest.approx(5, rel=1e-3),
+    }
+    assert stats.ratio == pytest.approx((64 * math.exp(0.1) + 36 * 2) / 100, rel=1e-3)
 
 
 def test_clipping_stops_the_gradient_of_tokens_that_moved_far(tokenizer: Any) -> None:

@@ -64,10 +64,11 @@ class Command:
         os.kill(self.process.pid, number)
 
 
-def start(folder: Path, *words: str | Path) -> Command:
+def start(folder: Path, *words: str | Path, **environment: str) -> Command:
     """The command, with its output in a new folder."""
     folder.mkdir(parents=True)
-    process = _context.Process(target=_main, args=([str(word) for word in words], str(folder)))
+    arguments = ([str(word) for word in words], str(folder), environment)
+    process = _context.Process(target=_main, args=arguments)
     process.start()
     command = Command(process, folder)
     return command._until((folder / "err").exists)
@@ -84,7 +85,8 @@ def tiny(out: Path, *settings: str) -> list[str]:
     ]
 
 
-def _main(words: list[str], folder: str) -> None:
+def _main(words: list[str], folder: str, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
     for number, name in ((1, "out"), (2, "err")):
         file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(file, number)

@@ -215,6 +215,7 @@ def test_bench_sandbox_gives_rates_and_ratios_in_one_run() -> None:
         "lost_to_5_percent_endless",
     }
     assert all(rate > 0 for rate in result["programs_per_s"].values())
+    assert result["other_programs_cores"] >= 0
     assert result["soak"]["after"]["processes"] == result["soak"]["before"]["processes"]
 
 

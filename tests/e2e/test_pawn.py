@@ -9,7 +9,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from redqueen.pawn.heldout import FOLDER, shipped_score
 from redqueen.pawn.programs import INPUTS
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from tests.e2e.test_cli import redqueen
 
 pytestmark = pytest.mark.slow

@@ -123,7 +123,7 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(
 ) -> None:
     folder = tmp_path / "copy"
     shutil.copytree(straight, folder)
-    broken = folder / "checkpoints/000003/optimizer.safetensors"
+    broken = sorted(folder.glob("checkpoints/000003/optimizer/0/*"))[0]
     content = bytearray(broken.read_bytes())
     content[len(content) // 2] ^= 1
     broken.write_bytes(content)
@@ -133,7 +133,8 @@ def test_a_broken_checkpoint_is_said_and_the_run_goes_on_from_the_one_before(
         )
     command = begin("resume", folder).wait()
     assert "since this run began: torch 0." in command.err
-    assert f"checkpoint {broken.parent} cannot be used: optimizer.safetensors" in command.err
+    checkpoint = folder / "checkpoints/000003"
+    assert f"checkpoint {checkpoint} cannot be used: optimizer/0/{broken.name}" in command.err
     assert "going on after step 2 of 3" in command.err
     assert digest(folder) == digest(straight)
 
@@ -175,17 +176,20 @@ def test_fixed_problems_are_learned_from_and_the_end_compares_students_with_the_
         "evaluate.limit=3",
     )
     command = begin(*tiny(tmp_path / "run", *settings)).wait()
-    assert "measuring the base and 2 students on heldout-quick, 3 problems each" in command.err
+    assert "measuring the base and 3 others on heldout-quick, 3 problems each" in command.err
     assert command.err.count("held-out: S0 ") == 1
     assert (
         "heldout-quick: the base solves" in command.out
         and "students on average" in command.out
         and "weakest student" in command.out
     )
-    assert rows(tmp_path / "run", "SELECT step, count(*) FROM evals GROUP BY step") == [
-        (1, 6),
-        (2, 9),
-    ]
+    measured = rows(
+        tmp_path / "run",
+        "SELECT step, subject, count(*) FROM evals WHERE suite = 'heldout-quick' "
+        "AND subject NOT IN ('soup', 'chosen', 'vote') GROUP BY step, subject",
+    )
+    students = [(1, "S0", 3), (1, "S1", 3), (2, "S0", 3), (2, "S1", 3)]
+    assert measured == [*students, (2, "base", 3), (2, "base, reasoning forced", 3)]
     assert rows(tmp_path / "run", "SELECT DISTINCT teacher FROM proposals") == [("fixed",)]
     assert rows(tmp_path / "run", "SELECT count(*) FROM deaths") == [(0,)]
     before = digest(tmp_path / "run")
@@ -222,7 +226,8 @@ def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path
 
 
 def test_weights_that_explode_stop_the_run_with_a_message(begin: Begin, tmp_path: Path) -> None:
-    command = begin(*tiny(tmp_path / "run", "update.learning_rate=1e30", "evolve.every=0")).wait(3)
+    rates = "update.learning_rate=1e30", "update.teacher_learning_rate=1e30"
+    command = begin(*tiny(tmp_path / "run", *rates, "evolve.every=0")).wait(3)
     assert "stopped after step " in command.err and "Lower update.learning_rate" in command.err
 
 

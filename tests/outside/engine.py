@@ -88,6 +88,9 @@ class TinyEngine:
     def bare(self) -> "TinyEngine":
         return TinyEngine(self.slots)
 
+    def checkpointed(self, folder: Path) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -179,6 +182,9 @@ class TinyEngine:
         self.a[slot], self.b[slot] = pair.a.numpy(), pair.b.numpy()
         if reset_optimizer:
             self.steps[slot] = 0
+
+    def copy_optimizer(self, source: int, target: int) -> None:
+        self.steps[target] = self.steps[source]
 
     def distances(self, first: int, count: int) -> list[list[float]]:
         deltas = (self.a @ self.b)[first : first + count]

@@ -10,7 +10,8 @@ from redqueen.benchmarks.suite import CORRECT, Graders, Item, PromptStyle, Verdi
 from redqueen.config.registry import Choice
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.stages import RateConfig
-from redqueen.core.state import Game
+from redqueen.core.state import Game, Judged, Played
+from redqueen.core.world import Evidence
 from redqueen.records import Attempt, Member, Pairing, Problem, Rejection
 from redqueen.sandbox import Job, Outcome
 from redqueen.stages.evolve.select import Selected, Standing
@@ -27,11 +28,10 @@ class Steep(Choice):
     top: float = 1.0
 
 
-def teacher_reward(
-    verdict: Problem | Rejection, solve_rate: float, novel: bool, settings: Steep
-) -> float:
+def teacher_reward(judged: Judged, settings: Steep) -> float:
     USED.add("teacher reward")
-    return -1.0 if isinstance(verdict, Rejection) else settings.top * (1 - solve_rate)
+    rejected = isinstance(judged.verdict, Rejection)
+    return -1.0 if rejected else settings.top * (1 - judged.solve_rate)
 
 
 teacher_reward.settings = Steep  # type: ignore[attr-defined]
@@ -65,17 +65,23 @@ def scheme(
     return list(zip(teachers, students, strict=True))
 
 
-def outcome(
-    pairing: Pairing, solve_rates: Sequence[float | None], settings: Mapping[str, Any]
-) -> list[Game]:
+def outcome(pairing: Pairing, played: Played, settings: Mapping[str, Any]) -> list[Game]:
     USED.add("rating outcome")
-    solved = [rate for rate in solve_rates if rate]
-    return [Game(len(solved) / len(solve_rates), 2 * len(solved) > len(solve_rates))]
+    solved, rates = [rate for rate in played.solve_rates if rate], played.solve_rates
+    return [Game(len(solved) / len(rates), 2 * len(solved) > len(rates))]
 
 
-def fitness(member: Member, settings: Mapping[str, Any]) -> float:
+def fitness(member: Member, evidence: Evidence, settings: Mapping[str, Any]) -> float:
     USED.add("fitness")
     return member.rating.mu
+
+
+def teacher_fitness(
+    member: Member, evidence: Evidence, settings: Mapping[str, Any]
+) -> float | None:
+    USED.add("teacher fitness")
+    total, count = evidence.rewards[member.id]
+    return total / count
 
 
 def selection(

@@ -140,6 +140,8 @@ class _World:
                 "problems",
                 "proposals",
                 "attempts",
+                "exams",
+                "fitness",
                 "births",
                 "deaths",
                 "updates",
@@ -149,6 +151,7 @@ class _World:
         for pairing, (teacher, student) in enumerate(zip(self.teachers, students, strict=True)):
             self._pairing(rows, step, pairing, teacher, student)
         if step % self.plan.evolve_every == 0 and self.plan.members > 1:
+            self._exam(rows, step)
             self._evolve(rows, step)
         rows["updates"] = [
             {"member": member, "samples": 8, "tokens": 400, "loss": 0.1, "grad_norm": 0.3, "entropy": 0.5, "logprob_gap": 1e-6, "logprob_gap_max": 1e-5, "kl": 0.0, "clipped_frac": 0.0}
@@ -229,6 +232,18 @@ class _World:
         text = f">>think\n{self.plan.thought}\n>>output\n{7 if right else 8}\n"
         rows["attempts"].append({"proposal": proposal, "attempt": number, "problem": key, "student": student, "version": step - 1, "text": text, "tokens": 30, "logprob": -0.2, "finish_reason": "stop", "verdict": "correct" if right else "wrong", "detail": "" if right else "another value", "reward": 1.0 if right else -0.5, "advantage": 0.0})  # fmt: skip
         return right
+
+    def _exam(self, rows: dict[str, list[Row]], step: int) -> None:
+        """The later students are the better ones."""
+        keys = self.known[-10:]
+        for place, student in enumerate(self.students):
+            solved = min(len(keys), 3 + 2 * place)
+            for number, key in enumerate(keys):
+                correct = int(number < solved)
+                rows["exams"].append({"member": student, "problem": key, "attempts": 1, "correct": correct})  # fmt: skip
+            rows["fitness"].append({"member": student, "role": "student", "measure": "exam", "fitness": place - 1.5, "exam": solved / len(keys), "chosen": int(student == self.students[-1])})  # fmt: skip
+        for place, teacher in enumerate(self.teachers):
+            rows["fitness"].append({"member": teacher, "role": "teacher", "measure": "reward", "fitness": 0.1 * place, "exam": None, "chosen": 0})  # fmt: skip
 
     def _evolve(self, rows: dict[str, list[Row]], step: int) -> None:
         for members in (self.teachers, self.students):

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
+from redqueen.evaluate.replies import BASE_VOTE, CHOSEN, FORCED, SOUP, VOTE
 from redqueen.ledger.store import Ledger, digest, open_to_read
 from redqueen.report import curriculum
 from redqueen.report.chromium import find_chromium, open_tab
@@ -247,7 +248,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         "counts": {"proposals": 100, "problems": 90, "attempts": 360, "correct": 180, "truncated": 0, "student_won": 40, "rated": 80}, "early_deaths": (0, 0),
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
         "templates": {"programs": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
-        "students_by_kind": {"kinds": [], "cells": []},
+        "students_by_kind": {"kinds": [], "cells": []}, "race": None, "selection": {"points": [], "correlations": []},
     }  # fmt: skip
     return {**quiet, **changes}
 
@@ -258,6 +259,18 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.99] * 5}}, "too easy to learn from"),
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "almost no reward signal"),
         ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
+        (
+            {"race": {"solved_sometimes": 0.3, "sentence": "so many."}},
+            "The race disengages: so many.",
+        ),
+        (
+            {
+                "selection": {
+                    "correlations": [{"name": "fitness, held-out", "value": -0.2, "rankings": 5}]
+                }
+            },
+            "Selection hardly follows skill",
+        ),
         (
             {
                 "novelty": {
@@ -463,6 +476,30 @@ def test_teachers_that_were_asked_later_do_not_count_as_students(run: Path, tmp_
         0
     ] == 0
     assert digest(tmp_path / "asked") == digest(run)
+
+
+def test_scores_show_what_the_population_hands_over_beside_the_base(
+    run: Path, tmp_path: Path
+) -> None:
+    correct = {"S0": 5, "base": 2, FORCED: 3, SOUP: 6, CHOSEN: 5, VOTE: 7, BASE_VOTE: 4}
+    shutil.copytree(run, tmp_path / "measured")
+    with Ledger.open(tmp_path / "measured") as ledger:
+        row = {"world": 0, "step": ledger.last_step(), "suite": "eval/own", "kind": "own", "tier": 0, "sample": 0}  # fmt: skip
+        ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": item < number} for subject, number in correct.items() for item in range(10)])  # fmt: skip
+    (view,) = gather_runs([tmp_path / "measured"])
+    own = next(suite for suite in view["suites"] if suite["suite"] == "eval/own")
+    scores = {one["subject"]: (one["score"][0], one["gain"][0]) for one in own["products"]}
+    # a vote is set against the base's vote
+    assert scores == {FORCED: (0.3, 0.1), SOUP: (0.6, 0.4), CHOSEN: (0.5, 0.3), VOTE: (0.7, 0.3)}
+    assert [one["subject"] for one in own["subjects"]] == ["S0"]
+    if find_chromium() is not None:
+        report(tmp_path / "measured", tmp_path / "report.html")
+        with open_tab() as browser:
+            browser.open((tmp_path / "report.html").as_uri())
+            browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+            texts = "[...document.querySelectorAll('svg.chart text')].map((one) => one.textContent)"
+            assert {FORCED, SOUP, CHOSEN, VOTE} <= set(browser.evaluate(texts))
+            assert browser.problems == []
 
 
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])

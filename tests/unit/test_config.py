@@ -51,7 +51,7 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
         (["seed=1", "seed.x=1"], "not a section"),
         (
             ["match.scheme=self_play"],
-            r"^in self-play every member has both roles: set population.teachers=0 and population.students",
+            r"^with match.scheme=self_play every member has both roles: set population.teachers=0 and",
         ),
         (
             ["population.students=0"],
@@ -65,7 +65,13 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
             ],
             "3 rates for 2 members",
         ),
-        (["population.learning_rates=[0.0]"], "greater than 0"),
+        (["population.learning_rates=[-1.0]"], "greater than or equal to 0"),
+        (
+            ["match.scheme=cross_play", "population.teachers=0", "population.students=1"],
+            "needs two",
+        ),
+        (["match.students_per_problem=5"], "there are 4 students"),
+        (["reward.teacher=regret"], "set match.students_per_problem=2 or more"),
         (["tasks.kinds=['code_o', 'code_i', 'code_o']"], "tasks.kinds names code_o twice"),
         (["tasks.kinds=[]"], "at least 1 item"),
         (["tasks.kinds=['code_x']"], r"^tasks.kinds.0: unknown task kind 'code_x'. Did you mean"),
@@ -79,7 +85,7 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
         ),
         (
             ["rate.outcome.threshold=0.6"],
-            r"^rate.outcome: rating outcome 'all_proposals': unknown setting 'threshold'",
+            r"^rate.outcome: rating outcome 'by_role': unknown setting 'threshold'",
         ),
         (["reward.techer=azr"], "Did you mean 'teacher'"),
         (
@@ -109,6 +115,12 @@ def test_a_wrong_setting_says_where_and_what_to_do(settings: list[str], message:
 def test_an_old_setting_fails_with_its_new_name(old_name: str) -> None:
     with pytest.raises(ConfigError, match=rf"^{old_name} is now {RENAMED[old_name]}$"):
         load_config(None, [f"{old_name}=1"])
+
+
+@pytest.mark.parametrize("value", ["all_proposals", "{type='all_proposals'}"])
+def test_an_old_row_fails_with_its_new_name(value: str) -> None:
+    with pytest.raises(ConfigError, match=r"^rate.outcome: all_proposals is now by_role$"):
+        load_config(None, [f"rate.outcome={value}"])
 
 
 def test_every_old_setting_of_a_section_is_named() -> None:

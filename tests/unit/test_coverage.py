@@ -6,7 +6,7 @@ import ast
 import pytest
 
 from redqueen.sandbox.pool import SandboxPool
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.coverage import PROBES, behaviour, cell, probe
 from tests.problems import addition, code_problem
 

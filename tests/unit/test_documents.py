@@ -2,15 +2,17 @@
 no held-out program."""
 
 import ast
+from statistics import fmean
 
 import pytest
 
 from redqueen.pawn.documents import SHARD, make_problem, make_shard, write_proposal, write_solution
 from redqueen.pawn.heldout import excluded_keys, load_suite
-from redqueen.pawn.programs import Program, program_key, sample_program
+from redqueen.pawn.problems import random_payloads
+from redqueen.pawn.programs import Program, is_reserved, program_key, sample_program
 from redqueen.rng import stream
 from redqueen.sandbox.inspection.canonical import canonical_program
-from redqueen.tasks import KINDS
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.prompts import has_reasoning
 from redqueen.tasks.prompts.compact import CompactFormat
 
@@ -86,8 +88,9 @@ def test_a_proposing_document_is_the_teachers_prompt_and_a_proposal(kind: str) -
 
 def test_a_shard_is_a_function_of_its_seed_and_number(documents: list[str]) -> None:
     assert make_shard(0, 0, frozenset()) == documents
-    assert not set(documents) & set(make_shard(0, 1, frozenset()))
-    assert not set(documents) & set(make_shard(1, 0, frozenset()))
+    for other in (make_shard(0, 1, frozenset()), make_shard(1, 0, frozenset())):
+        # a short document of tier 1 may come twice
+        assert len(set(documents) & set(other)) < 0.005 * len(documents)
 
 
 def test_a_shard_has_documents_of_every_kind_and_role(documents: list[str]) -> None:
@@ -119,6 +122,13 @@ def test_no_held_out_program_is_in_the_documents_by_canonical_form() -> None:
         assert not shown & held_out
 
 
+def test_no_document_and_no_random_problem_has_a_reserved_program(documents: list[str]) -> None:
+    shown = [program_key(text) for text in programs_of(documents)]
+    payloads = random_payloads(stream(0, "test"), 60, range(4, 8), sorted(KINDS))
+    shown += [program_key(code.program) for _, code in payloads]
+    assert len(shown) > 300 and not any(map(is_reserved, shown))
+
+
 def test_a_share_of_the_answers_of_deduction_comes_without_reasoning(
     documents: list[str],
 ) -> None:
@@ -133,3 +143,25 @@ def test_a_share_of_the_answers_of_deduction_comes_without_reasoning(
     assert [one for one in half if not one.startswith(">>student code_o")] == [
         one for one in documents if not one.startswith(">>student code_o")
     ]
+
+
+def test_above_a_tier_no_answer_comes_with_reasoning(documents: list[str]) -> None:
+    low = make_shard(0, 0, frozenset(), reasoning_tier=3)
+    assert len(low) == len(documents)
+    lost = [
+        before
+        for before, after in zip(documents, low, strict=True)
+        if before != after and ">>think" in before and ">>think" not in after
+    ]
+    kept = [document for document in low if ">>think" in document]
+    assert len(lost) + len(kept) == sum(">>think" in document for document in documents)
+    assert 0 < len(kept) < len(lost)
+    assert fmean(map(len, kept)) < fmean(map(len, lost))
+
+
+def test_above_a_tier_problems_are_posed_and_not_solved(documents: list[str]) -> None:
+    low = make_shard(0, 0, frozenset(), solving_tier=3)
+    posed = {document for document in documents if document.startswith(">>teacher")}
+    assert posed == {document for document in low if document.startswith(">>teacher")}
+    assert len(posed) < len(low) < 0.6 * len(documents)
+    assert set(low) < set(documents)

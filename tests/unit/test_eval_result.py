@@ -1,6 +1,7 @@
-"""Scores of a population: its mean, its majority vote, and the best of its members, each against the
-base on the same items."""
+"""Scores of a population: its mean, its majority vote, and the union of its attempts, each against
+the base on the same items with as many votes and attempts."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,9 @@ def replies(model: str, **answers: str | None) -> list[GradedReply]:
         for sample, answer in enumerate((text or "?").split()):
             key = None if text is None else "" if answer == "-" else answer
             graded.append(
-                GradedReply(item, model, sample, "", answer == GOLD[item], "wrong", False, key)
+                GradedReply(
+                    item, model, sample, "", answer == GOLD[item], "wrong", False, key, None
+                )
             )
     return graded
 
@@ -47,18 +50,18 @@ def scores_of(samples: int, *models: list[GradedReply]) -> dict[str, Any]:
 
 
 def test_what_most_members_say_counts_and_silence_has_no_vote() -> None:
-    assert majority_vote(replies("S0", a="1 1 9")) == 1.0
-    assert majority_vote(replies("S0", a="9 9 1")) == 0.0
-    assert majority_vote(replies("S0", a="- - - 1")) == 1.0
-    assert majority_vote(replies("S0", a="- -")) == 0.0
+    assert majority_vote(replies("S0", a="1 1 9")) == [True]
+    assert majority_vote(replies("S0", a="9 9 1")) == [False]
+    assert majority_vote(replies("S0", a="- - - 1")) == [True]
+    assert majority_vote(replies("S0", a="- -")) == [False]
 
 
 def test_a_tie_is_worth_what_a_lot_among_the_first_would_be() -> None:
-    assert majority_vote(replies("S0", a="1 9 8")) == pytest.approx(1 / 3)
-    assert majority_vote(replies("S0", a="8 1 8 1 5")) == 0.5
+    assert majority_vote(replies("S0", a="1 9 8")) == [True, False, False]
+    assert majority_vote(replies("S0", a="8 1 8 1 5")) == [False, True]
 
 
-def test_a_population_votes_and_is_as_good_as_its_best_on_each_item() -> None:
+def test_a_population_votes_and_its_union_is_as_good_as_its_best_on_each_item() -> None:
     members = [
         replies("S0", a="1", b="2", c="9"),
         replies("S1", a="1", b="7", c="9"),
@@ -68,14 +71,12 @@ def test_a_population_votes_and_is_as_good_as_its_best_on_each_item() -> None:
     (together,) = found["populations"]
     assert together["members"] == ["S0", "S1", "S2"]
     assert together["mean"]["accuracy"] == pytest.approx(4 / 9, abs=1e-4)
-    assert together["majority_vote"]["accuracy"] == pytest.approx(
-        1 / 3, abs=1e-4
-    )  # a is right, b and c are voted down
-    assert together["best_of_members"]["accuracy"] == 1.0
-    against = together["best_of_members"]["against_base"]
-    assert (against["better"], against["worse"]) == (2, 0) and against[
-        "difference"
-    ] == pytest.approx(2 / 3, abs=1e-4)
+    vote, union = together["majority_vote"], together["union_pass"]
+    # a is right, b and c are voted down
+    assert (vote["accuracy"], vote["votes"]) == (pytest.approx(1 / 3, abs=1e-4), 3)
+    assert (union["accuracy"], union["k"]) == (1.0, 3)
+    # one reply of the base is no match for three votes
+    assert "against_base" not in vote and "against_base" not in union
     assert {name: row["against_base"]["better"] for name, row in found["members"].items()} == {
         "S0": 1,
         "S1": 0,
@@ -84,21 +85,80 @@ def test_a_population_votes_and_is_as_good_as_its_best_on_each_item() -> None:
     assert found["base"]["accuracy"] == pytest.approx(1 / 3, abs=1e-4)
 
 
-def test_with_samples_the_best_of_members_is_set_beside_as_many_tries_of_the_base() -> None:
-    members = [replies("S0", a="1 9", b="9 9"), replies("S1", a="1 9", b="9 9")]
-    (together,) = scores_of(2, *members, replies("base", a="1 9", b="2 9"))["populations"]
-    best = together["best_of_members"]
-    assert best["accuracy"] == pytest.approx(
-        3 / 8
-    )  # one of two tries at a half each, on one of two items
-    assert best["base_as_often"]["accuracy"] == 1.0  # two of two samples
-    assert best["against_base_as_often"]["worse"] == 2
-    assert (
-        "base_as_often"
-        not in scores_of(1, replies("S0", a="1"), replies("S1", a="1"), replies("base", a="1"))[
-            "populations"
-        ][0]["best_of_members"]
+def test_votes_and_attempts_are_shared_by_members_and_the_base_has_as_many() -> None:
+    members = [replies("S0", a="1 9", b="2 9"), replies("S1", a="1 9", b="2 9")]
+    (together,) = scores_of(2, *members, replies("base", a="1 9", b="9 9"))["populations"]
+    vote, union = together["majority_vote"], together["union_pass"]
+    # the first vote of each member; the base has two votes, which tie on a
+    assert (vote["votes"], vote["accuracy"], vote["base"]["accuracy"]) == (2, 1.0, 0.25)
+    assert vote["against_base"]["difference"] == pytest.approx(0.75)
+    # one of two attempts of each member at a half: 3/4; the base has both of its own
+    assert (union["k"], union["accuracy"], union["base"]["accuracy"]) == (2, 0.75, 0.5)
+
+
+def test_a_member_with_fewer_replies_than_the_base_gives_the_votes_it_has() -> None:
+    members = [replies("S0", a="1 1"), replies("S1", a="9 1")]
+    (together,) = scores_of(4, *members, replies("base", a="9 9 9 1"))["populations"]
+    assert together["majority_vote"]["votes"] == together["union_pass"]["k"] == 4
+    assert together["majority_vote"]["against_base"]["difference"] == 1.0
+    assert together["union_pass"]["base"]["accuracy"] == 1.0
+
+
+def test_what_a_population_hands_over_is_in_the_ledger_under_its_own_name() -> None:
+    models = [
+        Model("S0", 0, "S0", students=2),
+        Model("S1", 1, "S1", students=2, chosen=True),
+        Model("soup", 2, "soup", "soup"),
+        Model("base", 3, role="base"),
+    ]
+    result = replace(
+        result_of(
+            2,
+            replies("S0", a="9 9", b="2 2"),
+            replies("S1", a="1 1", b="9 9"),
+            replies("soup", a="1 1", b="2 2"),
+            replies("base", a="9 9", b="9 9"),
+        ),
+        models=tuple(models),
     )
+    rows = result.to_rows()
+    scores: dict[tuple[str, str], list[int]] = {}
+    for row in rows:
+        scores.setdefault((row["subject"], row["item"]), []).append(row["correct"])
+    assert scores["chosen", "a"] == scores["S1", "a"] == [1, 1]
+    assert scores["soup", "b"] == [1, 1]
+    assert sorted(scores["vote", "a"]) == [0, 1]  # a tie of two answers, one of them correct
+    assert scores["base vote", "a"] == [0]
+    (together,) = result.to_json()["populations"]
+    assert together["chosen"]["model"] == "S1" and together["soup"]["accuracy"] == 1.0
+    assert "soup" not in result.to_json()["members"] and result.score == 0.5
+
+
+def test_a_part_of_the_students_has_no_vote_and_a_single_student_is_its_own_soup() -> None:
+    part = replace(
+        result_of(2, replies("S0", a="1 1"), replies("base", a="9 9")),
+        models=(Model("S0", 0, "S0", students=2), Model("base", 1, role="base")),
+    )
+    assert {row["subject"] for row in part.to_rows()} == {"S0", "base"}
+    single = replace(part, models=(Model("S0", 0, "S0", students=1, chosen=True), part.models[1]))
+    subjects = {row["subject"] for row in single.to_rows()}
+    assert subjects == {"S0", "base", "chosen", "soup", "vote", "base vote"}
+    assert single.vote_scores(0) == {"vote": [1.0], "base vote": [0.0]}
+
+
+def test_scores_say_how_often_replies_reason_and_what_that_is_worth() -> None:
+    graded = [
+        replace(reply, reasoned=reasoned)
+        for reply, reasoned in zip(
+            replies("base", a="1 9", b="2 2", c="3 9"),
+            [True, False, True, True, None, None],
+            strict=True,
+        )
+    ]
+    reasoning = result_of(2, graded).to_json()["reasoned"]
+    assert reasoning["share"]["accuracy"] == 0.75
+    assert (reasoning["accuracy_with"]["accuracy"], reasoning["accuracy_with"]["n"]) == (1.0, 3)
+    assert reasoning["accuracy_without"]["accuracy"] == 0.0
 
 
 def test_answers_that_cannot_be_compared_have_no_vote_and_others_vote_without_them() -> None:
@@ -111,7 +171,7 @@ def test_answers_that_cannot_be_compared_have_no_vote_and_others_vote_without_th
         replies("base", a=None, b="9"),
     )
     vote = mixed["populations"][0]["majority_vote"]
-    assert (vote["n"], vote["accuracy"], vote["against_base"]["better"]) == (1, 1.0, 1)
+    assert (vote["n"], vote["accuracy"]) == (1, 1.0)
 
 
 def test_the_score_is_the_mean_of_the_solvers_beside_the_base() -> None:

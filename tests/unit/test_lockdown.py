@@ -5,7 +5,15 @@ import platform
 
 import pytest
 
-from redqueen.sandbox.lockdown import ALLOW, AUDIT_ARCH, DENY, KILL, SYSCALLS, seccomp_program
+from redqueen.sandbox.lockdown import (
+    ALLOW,
+    AUDIT_ARCH,
+    CHANCE,
+    DENY,
+    KILL,
+    SYSCALLS,
+    seccomp_program,
+)
 
 ARM64_EABI32, I386 = 0x40000028, 0x40000003
 # From the kernel's own tables (arch/x86/entry/syscalls/syscall_64.tbl and asm-generic/unistd.h):
@@ -16,10 +24,10 @@ DANGEROUS = {
 }  # fmt: skip
 
 
-def verdict(machine: str, arch: int, number: int) -> int:
+def verdict(machine: str, arch: int, number: int, kill_chance: bool = False) -> int:
     """What the kernel would do with this call: a BPF interpreter for the four instructions that the
     filter uses."""
-    program, at, accumulator = seccomp_program(machine), 0, 0
+    program, at, accumulator = seccomp_program(machine, kill_chance), 0, 0
     while True:
         code, if_true, if_false, operand = program[at]
         at += 1
@@ -59,6 +67,16 @@ def test_calls_of_another_architecture_kill(machine: str, foreign: int) -> None:
     assert {verdict(machine, foreign, number) for number in range(512)} == {KILL}
 
 
+@pytest.mark.parametrize("machine", sorted(CHANCE))
+def test_calls_for_chance_are_denied_and_kill_where_that_is_asked_for(machine: str) -> None:
+    for kill, expected in ((False, DENY), (True, KILL)):
+        assert {
+            verdict(machine, AUDIT_ARCH[machine], number, kill)
+            for number in CHANCE[machine].values()
+        } == {expected}
+    assert verdict(machine, AUDIT_ARCH[machine], SYSCALLS[machine]["read"], True) == ALLOW
+
+
 def test_x32_calls_kill() -> None:
     assert {
         verdict("x86_64", AUDIT_ARCH["x86_64"], 0x40000000 + number) for number in range(600)
@@ -69,7 +87,7 @@ def test_the_numbers_are_this_kernels_numbers() -> None:
     """getpid by number gives what getpid gives: the table is that of this machine."""
     import os
 
-    number = SYSCALLS[platform.machine()]["getpid"]
+    number = CHANCE[platform.machine()]["getpid"]
     assert ctypes.CDLL(None).syscall(number) == os.getpid()
 
 

@@ -16,7 +16,7 @@ from redqueen.stages.update.losses import LOSSES, bind_loss
 
 LENGTHS = (1, 4, 7, 2, 6)
 SETTINGS: dict[str, dict[str, Any]] = {
-    "reinforce": {},
+    "reinforce": {"max_ratio": 1.2},
     "ppo": {"clip_low": 0.2, "clip_high": 0.3},
     "dapo": {},
     "dr_grpo": {},
@@ -42,7 +42,7 @@ def plain_loss(
                 ratio = together
             clipped = min(max(ratio, 1 - low), 1 + high)
             if name == "reinforce":
-                losses.append(-a * logprobs[t])
+                losses.append(-min(math.exp(fixed[t] - before[t]), 1.2) * a * logprobs[t])
             elif name == "cispo":
                 weight = min(max(math.exp(fixed[t] - before[t]), 1 - low), 1 + high)
                 losses.append(-weight * a * logprobs[t])
@@ -135,3 +135,12 @@ def test_a_loss_of_ones_own_comes_by_import_path_with_its_settings() -> None:
     loss = bind_loss(choice)
     batch = batch_of([-2.0] * sum(LENGTHS), [-2.0] * sum(LENGTHS), [1.0] * sum(LENGTHS))
     assert loss.average == "sequences" and set(loss.per_token(batch).tolist()) == {1.0}
+
+
+def test_without_a_largest_ratio_reinforce_is_the_plain_policy_gradient() -> None:
+    rng = np.random.default_rng(1)
+    logprobs, before, advantages = (rng.normal(-1, 0.3, sum(LENGTHS)) for _ in range(3))
+    losses = bind_loss(LOSSES.choose({"type": "reinforce", "max_ratio": 0})).per_token(
+        batch_of(logprobs.tolist(), before, advantages)
+    )
+    assert losses.tolist() == pytest.approx((-advantages * logprobs).tolist())

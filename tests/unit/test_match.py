@@ -32,7 +32,7 @@ def pair_often(
     )
 
 
-@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name != "self_play"])
+@pytest.mark.parametrize("scheme", [name for name in SCHEMES if name[-5:] != "_play"])
 @pytest.mark.parametrize(("teachers", "students"), [(1, 1), (4, 4), (2, 5), (5, 2), (1, 4), (3, 1)])
 def test_every_member_plays_and_nobody_more_than_need_be(
     scheme: str, teachers: int, students: int
@@ -109,6 +109,37 @@ def test_in_self_play_everybody_meets_itself() -> None:
     assert [(pairing.teacher.id, pairing.student.id, pairing.expected) for pairing in pairings] == [
         (f"B{number}", f"B{number}", 0.5) for number in range(3)
     ]
+
+
+@pytest.mark.parametrize("members", [2, 3, 5])
+def test_in_cross_play_everybody_proposes_and_solves_once_and_nobody_its_own(members: int) -> None:
+    world = rated_world([], [25.0] * members, "match.scheme=cross_play")
+    names, met = {member.id for member in world.members}, set()
+    for step in range(30):
+        pairings = pair(world, step)
+        assert {pairing.teacher.id for pairing in pairings} == names
+        assert {pairing.student.id for pairing in pairings} == names
+        assert all(pairing.teacher.id != pairing.student.id for pairing in pairings)
+        met |= {(pairing.teacher.id, pairing.student.id) for pairing in pairings}
+    assert len(met) == members * (members - 1)
+
+
+@pytest.mark.parametrize("scheme", ["pfsp", "cross_play"])
+def test_more_students_meet_the_same_problems_where_that_is_asked_for(scheme: str) -> None:
+    teachers = [] if scheme == "cross_play" else [25.0] * 4
+    settings = (f"match.scheme={scheme}", "match.students_per_problem=3")
+    state = StepState(rated_world(teachers, [25.0] * 4, *settings), 1)
+    match([state])
+    leads = [one for one in state.pairings if one.lead is None]
+    assert len(leads) == 4 and len(state.pairings) == 12
+    assert [one.number for one in state.pairings] == list(range(12))
+    for lead in leads:
+        group = [lead, *(one for one in state.pairings if one.lead is lead)]
+        assert {one.pairing.teacher.id for one in group} == {lead.pairing.teacher.id}
+        students = {one.pairing.student.id for one in group}
+        assert len(students) == 3 and lead.pairing.teacher.id not in students
+    played = Counter(one.pairing.student.id for one in state.pairings)
+    assert max(played.values()) - min(played.values()) <= 1
 
 
 def test_without_teachers_every_student_meets_the_fixed_problems() -> None:

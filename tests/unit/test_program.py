@@ -2,12 +2,14 @@
 reason."""
 
 import ast
+from random import Random
 
 import pytest
 from radon.visitors import ComplexityVisitor
 from radon.visitors import Function as RadonFunction
 
 from redqueen.cli.bench.programs import PROGRAMS
+from redqueen.pawn.programs import sample_program
 from redqueen.records import content_key
 from redqueen.sandbox.inspection.canonical import canonical_program
 from redqueen.sandbox.inspection.checks import check
@@ -128,3 +130,91 @@ def test_a_key_depends_on_every_part_and_where_it_ends() -> None:
 def test_static_checks_give_their_reason(source: str, reason: str | None) -> None:
     rejection = check(ast.parse(source))
     assert (rejection and rejection.partition(":")[0]) == reason
+
+
+CLASSES = """
+import enum, dataclasses, operator, functools
+from collections import namedtuple
+Point = namedtuple("Point", "x y")
+class Color(enum.Enum):
+    RED = 1
+@dataclasses.dataclass(frozen=True)
+class Box:
+    size: int
+    def __post_init__(self):
+        object.__setattr__(self, "double", 2 * self.size)
+class Stack(list):
+    __slots__ = ("_items", "__secret")
+    def __init__(self, items):
+        super().__init__()
+        self._items, self.__secret = list(items), 1
+    def __eq__(self, other):
+        return self._items == other._items
+    __hash__ = None
+    def __repr__(self):
+        return f"{type(self).__name__}({self._items}, {self.__secret})"
+    __str__ = __repr__
+def f(x):
+    a = getattr(Box(3), "size", 0) + Point(1, 2)._replace(x=4).x
+    b = hasattr(x, "__iter__") and int.__add__(1, 2)
+    c = sorted([Point(2, 1)], key=operator.attrgetter("x", "y"))[0]._asdict()
+    d = "{:>8} {0.x} {}".format(a, b), [name for name in Color.__members__]
+    return a, b, c, d, str(Stack([1])), functools.reduce(operator.add, [1, 2]), __name__
+"""
+
+
+def test_honest_programs_with_classes_pass_the_static_checks() -> None:
+    assert check(ast.parse(CLASSES)) is None
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        # modules that modules import
+        ("from dataclasses import sys\ndef f(x): return 1", "forbidden_import: dataclasses.sys"),
+        ("from re import enum\ndef f(x): return enum.sys", "forbidden_attribute: enum.sys"),
+        ("import re\ndef f(x): return re.enum.sys", "forbidden_attribute: enum.sys"),
+        ("import enum as e\ndef f(x): return e.bltns.eval('1')", "forbidden_attribute: enum.bltns"),
+        ("import statistics\ndef f(x): return statistics.random.random()", "forbidden_attribute: statistics.random"),
+        ("import json.decoder as d\ndef f(x): return d.scanner.c_make_scanner", None),
+        ("import collections.abc\ndef f(x): return isinstance(x, collections.abc.Iterable)", None),
+        ("import collections\ndef f(x): return collections._sys", "forbidden_attribute: collections._sys"),
+        ("import re._parser\ndef f(x): return 1", "forbidden_import: re._parser"),
+        # a module as a value could be followed no further
+        ("import re\ndef f(x): return getattr(re, 'enum')", "forbidden_name: the module re as a value"),
+        ("import re\ndef f(x, m=re): return m.enum", "forbidden_name: the module re as a value"),
+        ("import re\ndef f(x):\n    m = re.enum\n    return m.x", "forbidden_attribute: the module enum as a value"),
+        ("import re\ndef f(re): return re", "forbidden_name: re is a module, and bound again"),
+        # the error would name the module's file
+        ("from json import nothing\ndef f(x): return 1", "forbidden_import: json.nothing"),
+        ("import math\ndef f(x):\n    math.n = 1", "forbidden_attribute: n of what is imported is changed"),
+        ("from collections import Counter\ndef f(x):\n    Counter.n = 1", "forbidden_attribute: n of what is imported is changed"),
+        # attributes
+        ("def f(x): return x._private", "forbidden_attribute: _private"),
+        ("class A:\n    _getframe = 1\ndef f(x): return x._getframe", "forbidden_attribute: _getframe"),
+        ("def f(x): return (i for i in x).gi_frame", "forbidden_attribute: gi_frame"),
+        ("def f(x): return x.__hash__()", "forbidden_attribute: __hash__"),
+        ("def f(x):\n    match x:\n        case object(__doc__=d): return d\n        case object(__class__=c): return c", "forbidden_attribute: __class__"),
+        # attributes by name
+        ("def f(x): return getattr(x, '_' + 'a')", "forbidden_name: getattr without the attribute's name"),
+        ("def f(x): return getattr(x, '__code__')", "forbidden_attribute: __code__"),
+        ("def f(x): return list(map(getattr, x, x))", "forbidden_name: getattr without the attribute's name"),
+        ("import operator\ndef f(x): return operator.attrgetter('a._b')(x)", "forbidden_attribute: _b"),
+        ("import operator\ndef f(x): return operator.attrgetter(x)(x)", "forbidden_attribute: attrgetter without the attribute's name"),
+        ("from operator import methodcaller\ndef f(x): return methodcaller(x)(x)", "forbidden_name: methodcaller without the attribute's name"),
+        ("def f(x): return '{0._a}'.format(x)", "forbidden_attribute: in the template '{0._a}'"),
+        ("from operator import attrgetter as a\ndef f(x): return a(x)(x)", "forbidden_import: attrgetter under another name"),
+        ("from functools import wraps\ndef f(x): return wraps(f, [x])(f)", "forbidden_name: wraps without the attribute's name"),
+        ("from functools import wraps\ndef f(x): return wraps(f)(f)", None),
+        ("def g(x: 'eval(1)'): return x\ndef f(x: 'int') -> 'list[int]': return g", "forbidden_name: a call in the annotation 'eval(1)'"),
+        ("def f(x): return __spec__", "forbidden_name: __spec__"),
+    ],
+)  # fmt: skip
+def test_no_module_and_no_private_attribute_is_reached(program: str, reason: str | None) -> None:
+    assert check(ast.parse(program)) == reason
+
+
+def test_random_programs_pass_the_static_checks() -> None:
+    for number in range(100):
+        program = sample_program(Random(number), 1 + number % 10).text
+        assert check(ast.parse(program)) is None, program

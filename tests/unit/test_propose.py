@@ -13,7 +13,8 @@ from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
 from redqueen.records import Pairing, Problem
 from redqueen.stages.propose import request_proposals
-from redqueen.tasks import KINDS, TaskKind
+from redqueen.tasks import TaskKind
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.deduction import CodeO
 from tests.problems import addition, scripted_ports
 

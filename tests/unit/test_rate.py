@@ -9,7 +9,7 @@ import pytest
 import trueskill
 
 from redqueen.config.stages import RateConfig
-from redqueen.core.state import Game, PairingState, ProposalResult, StepState
+from redqueen.core.state import Game, PairingState, Played, ProposalResult, StepState
 from redqueen.core.trueskill import rate_game, win_probability
 from redqueen.records import Member, Pairing, Proposal, Rating
 from redqueen.stages.rate import rate, rate_pair
@@ -102,25 +102,30 @@ def test_a_foregone_conclusion_changes_almost_nothing() -> None:
 
 
 def games(
-    outcome: str, expected: float, solve_rates: Sequence[float | None], **settings: float
+    outcome: str,
+    expected: float,
+    solve_rates: Sequence[float | None],
+    reward: float = 0.0,
+    **settings: float,
 ) -> list[tuple[float, bool]]:
+    """The step's teachers earn 0 on average."""
     pairing = Pairing(Member("T0", "teacher", 0), Member("S0", "student", 1), expected)
     choice = OUTCOMES.choose({"type": outcome, **settings})
+    played = Played(tuple(solve_rates), reward, 0.0)
     return [
         (round(game.score, 9), game.student_won)
-        for game in OUTCOMES[outcome](pairing, solve_rates, choice)
+        for game in OUTCOMES[outcome](pairing, played, choice)
     ]
 
 
 @pytest.mark.parametrize(
     ("outcome", "expected", "solve_rates", "scores"),
     [
-        ("all_proposals", 0.5, [0.75, 0.5], [(0.625, True)]),
-        ("all_proposals", 0.7, [0.75, 0.5], [(0.625, False)]),
-        ("all_proposals", 0.625, [0.75, 0.5], [(0.625, False)]),  # no more than was expected
-        # an invalid proposal and a zero-pass problem both count for the student
-        ("all_proposals", 0.6, [0.25, None, 0.0], [(0.75, True)]),
-        ("all_proposals", 0.9, [None, None], [(1.0, True)]),
+        ("by_role", 0.5, [0.75, 0.5], [(0.625, True)]),
+        ("by_role", 0.7, [0.75, None, 0.5], [(0.625, False)]),
+        ("by_role", 0.625, [0.75, 0.5], [(0.625, False)]),  # no more than was expected
+        ("by_role", 0.2, [0.25, None, 0.0], [(0.125, False)]),  # unsolved is unsolved
+        ("by_role", 0.9, [None, None], []),
         ("paper", 0.4, [0.25, None, 0.5], [(0.375, False)]),
         ("paper", 0.3, [0.25, None, 0.5], [(0.375, True)]),
         ("paper", 0.3, [0.0, 0.0], [(0.0, False)]),  # impossible problems win
@@ -131,7 +136,7 @@ def games(
             "per_problem",
             0.99,
             [0.25, None, 0.5, 0.0],
-            [(0.25, False), (1.0, True), (0.5, True), (1.0, True)],
+            [(0.25, False), (0.5, True), (0.0, False)],
         ),
     ],
 )
@@ -142,7 +147,12 @@ def test_an_outcome_rule_says_who_won(
 
 
 def test_every_outcome_rule_is_tested() -> None:
-    assert set(OUTCOMES) == {"all_proposals", "paper", "threshold", "per_problem"}
+    assert set(OUTCOMES) == {"by_role", "paper", "threshold", "per_problem"}
+
+
+def test_a_teacher_is_rated_by_what_it_earns_beside_the_others() -> None:
+    assert games("by_role", 0.5, [0.75, 0.5], reward=0.2) == [(0.625, True), (0.2, False)]
+    assert games("by_role", 0.5, [0.75, 0.5], reward=-0.2) == [(0.625, True), (-0.2, True)]
 
 
 def test_the_threshold_is_a_setting() -> None:
@@ -153,7 +163,9 @@ def test_the_threshold_is_a_setting() -> None:
 # the stage
 
 
-def rated(state: StepState, solve_rates: Sequence[float | None]) -> dict[str, Rating]:
+def rated(
+    state: StepState, solve_rates: Sequence[float | None], reward: float = 0.0
+) -> dict[str, Rating]:
     """Ratings after T0 and S0 have played, with these solve rates of its proposals; the first two
     members where there are no roles."""
     members = state.world.members
@@ -162,7 +174,7 @@ def rated(state: StepState, solve_rates: Sequence[float | None]) -> dict[str, Ra
     played = PairingState(0, Pairing(teacher, student, 0.5))
     state.pairings = [played]
     state.results = [
-        ProposalResult(played, number, Proposal("code_o", ""), solve_rate=solve_rate)
+        ProposalResult(played, number, Proposal("code_o", ""), solve_rate=solve_rate, reward=reward)
         for number, solve_rate in enumerate(solve_rates)
     ]
     rate([state])
@@ -170,13 +182,63 @@ def rated(state: StepState, solve_rates: Sequence[float | None]) -> dict[str, Ra
 
 
 def test_the_stage_rates_both_sides_of_a_pairing_and_nobody_else() -> None:
-    state = StepState(rated_world([25.0] * 2, [25.0] * 2, sigma=8), 1)
+    state = StepState(rated_world([25.0] * 2, [25.0] * 2, "rate.outcome=paper", sigma=8), 1)
     before = Rating(25.0, 8)
     after = rated(state, [0.25, 0.5])
     assert state.pairings[0].games == [Game(0.375, False)]
     config = state.world.config.rate
     assert (after["T0"], after["S0"]) == rate_game(before, before, config)
     assert after["T1"] == after["S1"] == before
+
+
+def test_by_default_each_side_is_rated_by_a_game_of_its_own() -> None:
+    """T0's problems are solved less than T1's, but earn less too: S0 falls, and so does T0."""
+    state = StepState(rated_world([25.0] * 2, [25.0] * 2, sigma=8), 1)
+    state.pairings = [
+        PairingState(number, Pairing(teacher, student, 0.5))
+        for number, (teacher, student) in enumerate(
+            zip(state.world.members[:2], state.world.members[2:], strict=True)
+        )
+    ]
+    state.results = [
+        ProposalResult(match, 0, Proposal("code_o", ""), solve_rate=solve_rate, reward=reward)
+        for match, solve_rate, reward in zip(state.pairings, (0.0, 0.75), (0.0, 0.25), strict=True)
+    ]
+    rate([state])
+    after = {member.id: member.rating for member in state.world.members}
+    won, lost = rate_game(Rating(25.0, 8), Rating(25.0, 8), state.world.config.rate)
+    assert (after["S0"], after["S1"]) == (lost, won)
+    assert (after["T0"], after["T1"]) == (lost, won)
+
+
+@pytest.mark.parametrize("rates", [(0.05, 0.2), (0.4, 0.6), (0.85, 0.95)])
+def test_a_student_that_solves_more_is_rated_higher_however_hard_the_problems_are(
+    rates: tuple[float, float],
+) -> None:
+    world = rated_world([25.0], [25.0, 25.0], sigma=8)
+    rng = Random(0)
+    for step in range(40):
+        state = StepState(world, step)
+        (teacher, *students), config = world.members, world.config.rate
+        state.pairings = [
+            PairingState(
+                n, Pairing(teacher, one, win_probability(one.rating, teacher.rating, config))
+            )
+            for n, one in enumerate(students)
+        ]
+        state.results = [
+            ProposalResult(
+                match,
+                number,
+                Proposal("code_o", ""),
+                solve_rate=sum(rng.random() < rates[match.number] for _ in range(8)) / 8,
+            )
+            for match in state.pairings
+            for number in range(12)
+        ]
+        rate([state])
+    weaker, better = (world.by_id(name).rating for name in ("S0", "S1"))
+    assert better.mu > weaker.mu + 1 and better.bound > weaker.bound
 
 
 @pytest.mark.parametrize(

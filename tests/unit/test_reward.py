@@ -1,11 +1,13 @@
 """What proposals and attempts earn: the constants of the paper, those of Absolute Zero, and every
 one of them a setting."""
 
+import math
+
 import pytest
 
 from redqueen.config.registry import Choice
 from redqueen.config.stages import RewardConfig
-from redqueen.core.state import PairingState, ProposalResult, StepState
+from redqueen.core.state import Judged, PairingState, ProposalResult, StepState
 from redqueen.records import Attempt, Pairing, Problem, Proposal, Rejection
 from redqueen.stages.reward import reward, solve_rate
 from redqueen.stages.reward.student import STUDENT_REWARDS
@@ -24,7 +26,7 @@ def azr(**settings: float) -> Choice:
 
 
 def earn(verdict: Problem | Rejection, rate: float, novel: bool, choice: Choice) -> float:
-    return TEACHER_REWARDS[choice.type](verdict, rate, novel, choice)
+    return TEACHER_REWARDS[choice.type](Judged(verdict, rate, 8, (rate,), novel), choice)
 
 
 @pytest.mark.parametrize(
@@ -61,6 +63,46 @@ def test_new_behaviour_earns_more_only_between_zero_pass_and_all_pass() -> None:
     assert earn(PROBLEM, 0.5, False, choice) == pytest.approx(0.5)
     assert [earn(PROBLEM, rate, True, choice) for rate in (0.0, 1.0)] == [0.0, 0.0]
     assert earn(PROBLEM, 0.5, True, paper()) == earn(PROBLEM, 0.5, False, paper())
+
+
+def test_learnability_is_the_variance_of_an_attempt_without_bias() -> None:
+    """Over all outcomes of K attempts of chance p it earns p (1 - p) on average, whatever K is."""
+    choice = TEACHER_REWARDS.choose("learnability")
+    for attempts_each in (2, 4, 8):
+        for p in (0.1, 0.5, 0.8):
+            mean = sum(
+                math.comb(attempts_each, solved)
+                * p**solved
+                * (1 - p) ** (attempts_each - solved)
+                * TEACHER_REWARDS["learnability"](
+                    Judged(PROBLEM, solved / attempts_each, attempts_each), choice
+                )
+                for solved in range(attempts_each + 1)
+            )
+            assert mean == pytest.approx(p * (1 - p))
+
+
+@pytest.mark.parametrize(
+    ("rates", "earned"), [((1.0, 0.0), 0.5), ((0.75, 0.25), 0.25), ((0.5, 0.5), 0.0), ((0.9, 0.0, 0.0), 0.6)]
+)  # fmt: skip
+def test_regret_is_how_much_the_best_student_is_above_the_mean(
+    rates: tuple[float, ...], earned: float
+) -> None:
+    judged = Judged(PROBLEM, sum(rates) / len(rates), 8, rates)
+    choice = TEACHER_REWARDS.choose("regret")
+    assert TEACHER_REWARDS["regret"](judged, choice) == pytest.approx(earned)
+
+
+@pytest.mark.parametrize("name", TEACHER_REWARDS)
+def test_every_reward_has_settings_for_what_teaches_nothing(name: str) -> None:
+    settings = {"zero_pass": -0.1, "all_pass": -0.2, "invalid": -0.3, "duplicate": -0.4}
+    choice = TEACHER_REWARDS.choose({"type": name, **settings})
+    assert [
+        earn(PROBLEM, 0.0, False, choice),
+        earn(PROBLEM, 1.0, False, choice),
+        earn(Rejection("voided"), 0.0, False, choice),
+        earn(Rejection("duplicate"), 0.0, False, choice),
+    ] == list(settings.values())
 
 
 def attempts(*verdicts: str) -> list[Attempt]:

@@ -1,18 +1,27 @@
 """The held-out suites: frozen, checked, drawn anew as they were, apart from what Pawn learns from."""
 
 import gzip
+import hashlib
+import json
 import shutil
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from redqueen.config.sandbox import SandboxConfig
+from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError
-from redqueen.pawn import heldout
+from redqueen.pawn import heldout, heldout_large
 from redqueen.pawn.heldout import EACH, QUICK, TIERS, load_suite
+from redqueen.pawn.programs import is_reserved, program_key
 from redqueen.rng import stream
-from redqueen.tasks import KINDS
+from redqueen.sandbox.pool import SandboxPool
+from redqueen.stages.solve import grade_answers
+from redqueen.tasks import load_kinds
+from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import Code
+from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 
 def test_heldout_has_a_hundred_problems_of_each_kind_and_tier() -> None:
@@ -90,3 +99,43 @@ def test_the_streams_of_suites_and_documents_are_apart() -> None:
         for number in range(-24, 1000)
     }
     assert not held_out & documents
+
+
+def test_heldout_large_is_apart_from_training_and_from_the_other_suites() -> None:
+    lines = list(heldout_large.sample_lines(120))
+    keys = [program_key(line["program"]) for line in lines]
+    assert len(set(keys)) == 120 and all(map(is_reserved, keys))
+    assert not set(keys) & heldout.excluded_keys()
+    assert set(Counter((line["kind"], line["tier"]) for line in lines).values()) == {10}
+    assert list(heldout_large.sample_lines(12)) == lines[:12]
+
+
+def test_heldout_large_is_sampled_once_and_again_where_the_file_is_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    text = "".join(json.dumps(line) + "\n" for line in heldout_large.sample_lines(24))
+    monkeypatch.setenv("REDQUEEN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(heldout_large, "COUNT", 24)
+    with pytest.raises(DataError, match="came out other"):
+        heldout_large.load_large.__wrapped__()
+    monkeypatch.setattr(heldout_large, "_CHECKSUM", hashlib.sha256(text.encode()).hexdigest())
+    items = [heldout_large.load_large.__wrapped__() for _ in range(2)]
+    assert items[0] == items[1] and len(items[0]) == 24
+    (path,) = (tmp_path / "cache").iterdir()
+    path.write_bytes(b"damaged")
+    assert heldout_large.load_large.__wrapped__() == items[0]
+    assert caplog.text.count("once, into") == 3  # the refused one, the first, and after the damage
+
+
+@pytest.mark.slow
+def test_programs_of_heldout_large_return_in_the_sandbox_what_is_taken_for_gold() -> None:
+    items = [heldout.make_item(line) for line in heldout_large.sample_lines(96)]
+    answers = [
+        (item.problem, write_blocks([("input", item.problem.payload.inputs[0])]))
+        for item in items
+        if item.problem.kind == "code_i"
+    ]
+    with SandboxPool(SandboxConfig()) as sandbox:
+        graded = grade_answers(answers, load_kinds(), CompactFormat(), sandbox, VerifyConfig())
+    assert len(graded) == 32 and all(attempt.verdict == "correct" for attempt in graded)

@@ -2,6 +2,7 @@
 another's."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import sqrt
 from random import Random
 
@@ -73,6 +74,12 @@ def test_trr_pp_whitens_for_each_role_and_kind() -> None:
         sample(0.9, 4, role="teacher"), sample(0.1, 5, role="teacher"),
     ]  # fmt: skip
     assert estimate("trr_pp", samples) == pytest.approx([1, -1, 1, -1, 1, -1])
+
+
+def test_trr_pp_counts_tokens_not_samples() -> None:
+    """Three tokens at reward 1 and one at 0: mean 3/4, deviation sqrt(3)/4."""
+    long = replace(sample(1.0, 0), rollout=Rollout((1,), (2, 2, 2), (-0.5,) * 3, "stop"))
+    assert estimate("trr_pp", [long, sample(0.0, 1)]) == pytest.approx([1 / sqrt(3), -sqrt(3)])
 
 
 @pytest.mark.parametrize("estimator", EVERY)

@@ -1,11 +1,11 @@
 """Values that come from a candidate: read with suspicion, compared by what they are."""
 
 import math
-from fractions import Fraction
+import time
 
 import pytest
 
-from redqueen.benchmarks.evalplus import by_presence, root_of_polynomial
+from redqueen.benchmarks.comparison import MAX_CHARS, ResultPairs, Rule, agree
 from redqueen.benchmarks.extraction import (
     extract_boxed,
     extract_maths_answer,
@@ -13,83 +13,109 @@ from redqueen.benchmarks.extraction import (
     join_program,
 )
 from redqueen.benchmarks.mbpp.typed_inputs import find_calls, restore_types
-from redqueen.benchmarks.value_codec import (
-    Digest,
-    Foreign,
-    arguments_text,
-    decode,
-    has_same_elements,
-    is_equal,
-    is_literal,
-)
+from redqueen.benchmarks.value_codec import arguments_text, is_literal
+from redqueen.sandbox.pool import SandboxPool
+
+NEAR, ANY_ORDER = Rule("near"), Rule("any order")
+SAME_HASH = "{" + ", ".join(str(number * (2**61 - 1)) for number in range(1, 60_000)) + "}"
 
 
-def test_tags_are_read_as_what_they_stand_for() -> None:
-    assert math.isnan(decode("('\\x00float', 'nan')"))
-    assert decode("[('\\x00fraction', 1, 3), ('\\x00complex', '0.0', '-0.0')]") == [
-        Fraction(1, 3),
-        0j,
+def is_same(pool: SandboxPool, actual: str, expected: str, rule: Rule = NEAR) -> bool:
+    return agree([ResultPairs(rule, [(actual, expected)])], pool)[0]
+
+
+def find_different(pool: SandboxPool, rule: Rule, pairs: list[tuple[str, str]]) -> list[str]:
+    agreed = agree([ResultPairs(rule, [pair]) for pair in pairs], pool)
+    return [actual for (actual, _), same in zip(pairs, agreed, strict=True) if not same]
+
+
+def test_tags_are_read_as_what_they_stand_for(pool: SandboxPool) -> None:
+    pairs = [
+        ("('\\x00float', 'nan')", "('\\x00float', 'nan')"),
+        ("('\\x00fraction', 1, 2)", "0.5"),
+        ("('\\x00complex', '0.0', '-0.0')", "0"),
+        ("('\\x00decimal', '1.50')", "('\\x00decimal', '1.5')"),
+        (f"('\\x00digest', '{'ab' * 32}')", f"('\\x00digest', '{'ab' * 32}')"),
+        ("('\\x00tuple', ('\\x00float', 'nan'))", "('\\x00tuple', ('\\x00float', 'nan'))"),
     ]
-    assert decode("('\\x00digest', 'ab')") == Digest("ab")
-    assert isinstance(decode("('\\x00object', 'Match')"), Foreign)
+    assert find_different(pool, NEAR, pairs) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+@pytest.mark.parametrize("rule", [NEAR, ANY_ORDER, Rule("equal"), Rule("root", 1e9)])
+def test_a_forged_tag_or_a_bomb_is_a_wrong_answer_and_no_crash(
+    rule: Rule, pool: SandboxPool
+) -> None:
+    texts = [
         "('\\x00fraction', 1, 0)",
+        "('\\x00fraction', '1e1000000000', None)",
+        "('\\x00fraction', 1" + "0" * 4000 + ", 3)",
         "('\\x00float',)",
-        "('\\x00decimal', 'x')",
-        "{('\\x00decimal', 'sNaN')}",
         "('\\x00float', 1" + "0" * 400 + ")",
-        "('\\x00fraction', 'a', [])",
-    ],
-)
-def test_a_forged_tag_is_an_object_and_no_crash(text: str) -> None:
-    value = decode(text)
-    assert not is_equal(value, 1.0, 0.0)
-    assert not is_equal([value], [0.5], 1e9)
+        "('\\x00decimal', 'x')",
+        "('\\x00decimal', 'sNaN')",
+        "{('\\x00decimal', 'sNaN')}",
+        "[('\\x00decimal', 'sNaN')]",
+        "('\\x00digest', 'ab')",
+        "('\\x00object', 'Yes')",
+        "[[1]]",
+        "{[1]}",
+        "[" * 200_000,
+        "1 +",
+        "__import__('os')",
+        "",
+    ]
+    expected = "[0.5]" if rule.name == "root" else "{0.5}"
+    pairs = [(text, expected) for text in texts]
+    assert find_different(pool, rule, pairs) == texts
 
 
-def test_an_object_equals_nothing_not_even_one_like_it() -> None:
-    assert not is_equal(decode("('\\x00object', 'Yes')"), decode("('\\x00object', 'Yes')"), 0.0)
+def test_a_comparison_costs_its_own_process_time_and_not_ours(pool: SandboxPool) -> None:
+    started = time.process_time()
+    assert not is_same(pool, SAME_HASH, "{1}")  # quadratic: it ends by its limit
+    assert not is_same(pool, "'" + "x" * MAX_CHARS + "'", "'x'")
+    assert time.process_time() - started < 0.5
 
 
-def test_floats_need_only_be_near_and_other_values_equal() -> None:
-    assert is_equal(0.1 + 0.2, 0.3, 0.0)
-    assert is_equal([0.1 + 0.2, 1.0], [0.3, 1.0], 0.0)
-    assert is_equal(math.nan, math.nan, 0.0)
-    assert is_equal(math.inf, math.inf, 0.0)
-    assert not is_equal(1e308, math.inf, 1.0)
-    assert not is_equal(0.3001, 0.3, 0.0)
-    assert is_equal(0.3001, 0.3, 1e-3)
-    assert not is_equal((0.3,), [0.3], 1e-3)
-    assert not is_equal("0.3", 0.3, 1e-3)
-    assert not is_equal(1 + 1j, "x", 1e-3)
-    assert not is_equal(3, 4, 0.0)
+def test_an_object_equals_nothing_not_even_one_like_it(pool: SandboxPool) -> None:
+    one = "('\\x00object', 'Yes')"
+    assert not is_same(pool, one, one)
+    assert is_same(pool, "True", one, Rule("presence"))
+    assert is_same(pool, "False", "None", Rule("presence"))
+    assert not is_same(pool, "None", one, Rule("presence"))
 
 
-def test_what_has_no_order_is_compared_without_one() -> None:
-    assert has_same_elements([2, 1], (1, 2))
-    assert has_same_elements([[1], [2]], [[2], [1]])
-    assert not has_same_elements("ab", ["a", "b"])
-    assert not has_same_elements([1], [1, 2])
+def test_floats_need_only_be_near_and_other_values_equal(pool: SandboxPool) -> None:
+    infinity = "('\\x00float', 'inf')"
+    same = [("0.30000000000000004", "0.3"), ("[0.30000000000000004, 1.0]", "[0.3, 1.0]")]
+    assert find_different(pool, NEAR, [*same, (infinity, infinity), ("1.0", "True")]) == []
+    other = [("0.3001", "0.3"), ("(0.3,)", "[0.3]"), ("'0.3'", "0.3"), ("3", "4"), ("1+1j", "'x'")]
+    assert len(find_different(pool, NEAR, other)) == len(other)
+    assert is_same(pool, "0.3001", "0.3", Rule("near", 1e-3))
+    assert not is_same(pool, "1e308", infinity, Rule("near", 1.0))
+    assert not is_same(pool, "0.30000000000000004", "0.3", Rule("equal"))
 
 
-def test_any_zero_of_a_polynomial_will_do_and_nothing_else() -> None:
-    is_root = root_of_polynomial(1e-4)
-    assert is_root([[-1, 0, 1]], -1, 1.0)
-    assert not is_root([[-1, 0, 1]], 0, 1.0)
-    assert not any(
-        is_root([[-1, 0, 1]], given, 1.0) for given in (None, True, "1", 10**500, math.nan, [1])
-    )
+def test_what_has_no_order_is_compared_without_one(pool: SandboxPool) -> None:
+    same = [("[2, 1]", "(1, 2)"), ("[[1], [2]]", "[[2], [1]]")]
+    assert find_different(pool, ANY_ORDER, same) == []
+    other = [("'ab'", "['a', 'b']"), ("[1]", "[1, 2]"), ("[[1]]", "{1, 2}")]
+    assert len(find_different(pool, ANY_ORDER, other)) == len(other)
 
 
-def test_yes_and_no_may_be_objects() -> None:
-    assert by_presence((), True, Foreign("Match"))
-    assert by_presence((), None, None)
-    assert by_presence((), False, None)
-    assert not by_presence((), None, Foreign("Match"))
+def test_any_zero_of_a_polynomial_will_do_and_nothing_else(pool: SandboxPool) -> None:
+    root = Rule("root", 1e-4)
+    texts = ["0", "None", "True", "'1'", "1" + "0" * 500, "('\\x00float', 'nan')", "[1]"]
+    assert is_same(pool, "-1", "[-1, 0, 1]", root)
+    assert find_different(pool, root, [(text, "[-1, 0, 1]") for text in texts]) == texts
+
+
+def test_output_is_compared_by_lines_and_numbers_by_value(pool: SandboxPool) -> None:
+    output = Rule("output")
+    assert find_different(pool, output, [(r"'1.0 2 \n yes\n'", "1 2.0\nyes")]) == []
+    other = [(r"'1\n2'", "1 2"), ("'sNaN'", "1"), ("12", "12"), ("'1 x'", "1 y")]
+    assert len(find_different(pool, output, other)) == len(other)
+    assert is_same(pool, "(1, 2)", "[1, 2]", Rule("json"))
+    assert not is_same(pool, "[1, 2]", "[1, 2", Rule("json"))
 
 
 def test_inputs_get_the_types_of_the_calls() -> None:

@@ -1,0 +1,35 @@
+"""The problems of a run, verified once more."""
+
+import sqlite3
+from pathlib import Path
+
+from redqueen.evaluate.verify_again import verify_again
+from redqueen.ledger.store import FILE, digest
+from redqueen.report.gather import gather_runs
+from redqueen.sandbox.pool import SandboxPool
+from tests.report.synthetic import Synthetic
+
+
+def test_verdicts_that_differ_are_counted_recorded_and_reported(
+    pool: SandboxPool, tmp_path: Path
+) -> None:
+    """The gold answers of a synthetic run are made up, until they are set right here."""
+    folder = tmp_path / "run"
+    Synthetic(steps=2, worlds=1, members=2, arm="full").write(folder)
+    before = digest(folder)
+    first = verify_again(folder, pool)
+    assert 0 < len(first.disagreements) <= first.problems
+    assert digest(folder) == before  # measuring a run does not change it
+    with sqlite3.connect(folder / FILE) as connection:
+        for one in first.disagreements:
+            if one.verdict.startswith("["):
+                change = "UPDATE problems SET gold = ? WHERE problem = ?"
+            else:  # the made-up problems of code_f have too few inputs
+                assert one.verdict.startswith("malformed")
+                change = "DELETE FROM problems WHERE ?1 <> '' AND problem = ?2"
+            connection.execute(change, (one.verdict, one.problem))
+    second = verify_again(folder, pool)
+    assert second.problems > 0
+    assert second.disagreements == []
+    texts = [finding["text"] for finding in gather_runs([folder])[0]["findings"]]
+    assert any(f"Verified again, 0 of {second.problems} problems" in text for text in texts)
