@@ -32,9 +32,9 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Ten minutes of random texts against the parsers and the wire format.
+# Ten minutes of random texts against the parsers and the wire format, ten against the graders.
 fuzz: setup
-	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py --timeout=3600
+	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py tests/contract/test_grader_fuzz.py --timeout=3600
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
