@@ -141,9 +141,8 @@ def commands_page() -> str:
             label = names if is_option else (parameter.metavar or parameter.name.upper())
             default = "" if parameter.default in (None, (), [], "") else f"`{parameter.default}`"
             default = "required" if parameter.required else default
-            lines.append(
-                f"| `{_escape(label)}` | {default} | {_line(getattr(parameter, 'help', '') or '')} |"
-            )
+            meaning = _line(getattr(parameter, "help", "") or "")
+            lines.append(f"| `{_escape(label)}` | {default} | {meaning} |")
     return "\n".join(lines)
 
 
@@ -184,9 +183,8 @@ def _documented(name: str, value: Any, level: str) -> Iterator[str]:
     if inspect.isclass(value):
         for method, member in vars(value).items():
             if not method.startswith("_") and inspect.getdoc(member) and _is_own(member):
-                member = getattr(member, "__func__", member)
-                yield ""
-                yield from _documented_member(f"{name}.{method}", member)
+                function = getattr(member, "__func__", member)
+                yield from ("", *_documented_member(f"{name}.{method}", function))
 
 
 def _is_own(member: Any) -> bool:
