@@ -230,6 +230,8 @@ def _is_digested(table: str, row: Sequence[Any]) -> bool:
     """Not what differs by machine or day, nor later measurements."""
     if table == "run":
         return row[0] in _DIGESTED_ABOUT
+    if table == "people":
+        return row[4] != "answer"
     prefix = {"metrics": "time/", "evals": MEASURED_LATER}.get(table)
     return prefix is None or not str(row[2]).startswith(prefix)
 
