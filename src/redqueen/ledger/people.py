@@ -41,8 +41,8 @@ _READ_BYTES = 4 * _FULL_BYTES
 class Inbox:
     """The file of one run: for people, who add to it, and for the run, which takes from it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / FILE
+    def __init__(self, folder: Path, log_level: int = logging.WARNING) -> None:
+        self.path, self._log_level = folder / FILE, log_level
         self._actions: dict[str, PersonAction] = {}
         self._steps: dict[int, list[str]] = {}
         self._taken: set[str] = set()
@@ -64,7 +64,7 @@ class Inbox:
                 "content": content,
             }
         )
-        with self._locked(create=True) as file:
+        with self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             if os.fstat(file).st_size > _FULL_BYTES:
                 raise ConfigError(f"{self.path} is full: it takes no more actions.")
             self._append(file, _action_fields(added))
@@ -73,7 +73,7 @@ class Inbox:
     def take(self, step: int) -> list[PersonAction]:
         """The actions of a step that begins: all that wait, or, where it is played again, those
         that it took before."""
-        with self._locked() as file:
+        with self._locked(os.O_RDWR | os.O_APPEND) as file:
             if file is None:
                 return []
             self._read(file)
@@ -85,7 +85,7 @@ class Inbox:
     def mark(self, step: int, takes: PersonAction | None = None) -> None:
         """Note that steps up to this one have been played: played again, they take nothing new but
         for this."""
-        with self._locked(create=True) as file:
+        with self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             self._read(file)
             if step > self._reached or takes is not None:
                 self._append(file, {"step": step, "takes": [takes.id] if takes else []})
@@ -93,7 +93,7 @@ class Inbox:
 
     def waiting(self) -> list[PersonAction]:
         """Actions that no step has taken up yet."""
-        with self._locked() as file:
+        with self._locked(os.O_RDONLY) as file:
             if file is None:
                 return []
             self._read(file)
@@ -103,26 +103,25 @@ class Inbox:
         return [action for name, action in self._actions.items() if name not in self._taken]
 
     @contextlib.contextmanager
-    def _locked(self, create: bool = False) -> Iterator[Any]:
+    def _locked(self, flags: int) -> Iterator[Any]:
         """The open file, under a lock of its own; None where there is none."""
-        flags = os.O_RDWR | os.O_APPEND | (os.O_CREAT if create else 0)
-        is_new = create and not self.path.exists()
+        is_new = flags & os.O_CREAT and not self.path.exists()
         with contextlib.ExitStack() as stack:
             try:
                 file = os.open(self.path, flags, 0o666)
             except OSError as error:
-                if create:
+                if flags & os.O_CREAT:
                     with explain_disk(self.path):
                         raise
                 if not isinstance(error, FileNotFoundError):
-                    log.warning("what people did is not read: %s", error)
+                    self._warn("what people did is not read: %s", error)
                 yield None
                 return
             stack.callback(os.close, file)
             with explain_disk(self.path):
                 if is_new:
                     sync(self.path.parent)
-                fcntl.flock(file, fcntl.LOCK_EX)
+                fcntl.flock(file, fcntl.LOCK_SH if flags == os.O_RDONLY else fcntl.LOCK_EX)
                 yield file
 
     def _append(self, file: int, fields: Mapping[str, Any]) -> None:
@@ -143,7 +142,7 @@ class Inbox:
             if not block:
                 break
         else:
-            log.warning("%s: only the first %d bytes are read", self.path, _READ_BYTES)
+            self._warn("%s: only the first %d bytes are read", self.path, _READ_BYTES)
         *lines, _ = bytes(data).split(b"\n")
         self._offset += sum(len(line) + 1 for line in lines)
         for line in lines:
@@ -152,7 +151,10 @@ class Inbox:
                 try:
                     self._enter(line)
                 except (ValueError, RecursionError) as error:
-                    log.warning("%s, line %d is skipped: %s", self.path, self._lines, error)
+                    self._warn("%s, line %d is skipped: %s", self.path, self._lines, error)
+
+    def _warn(self, message: str, *values: object) -> None:
+        log.log(self._log_level, message, *values)
 
     def _enter(self, line: bytes) -> None:
         if len(line) > MAX_LINE_BYTES:
@@ -170,7 +172,7 @@ class Inbox:
         takes = [str(name) for name in _list(fields, "takes")]
         known = [name for name in takes if name in self._actions and name not in self._taken]
         if len(known) < len(takes):
-            log.warning(
+            self._warn(
                 "%s, line %d: %d of the actions that step %d took are not there",
                 self.path,
                 self._lines,

@@ -44,7 +44,7 @@ function proposalNodes(item) {
   const heading = attempts.length
     ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} correct` }) : null;
   const body = (item.blocks || [["text", item.text]]).map(([label, text]) => block(visible(label), text));
-  return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, heading, ...attempts].filter(Boolean);
+  return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, vetoButtons(item), heading, ...attempts].filter(Boolean);
 }
 
 // The filter and the selection survive an update of a live page.
