@@ -231,7 +231,7 @@ def _is_digested(table: str, row: Sequence[Any]) -> bool:
     if table == "run":
         return row[0] in _DIGESTED_ABOUT
     if table == "people":
-        return row[4] != "answer"
+        return bool(row[4] != "answer")
     prefix = {"metrics": "time/", "evals": MEASURED_LATER}.get(table)
     return prefix is None or not str(row[2]).startswith(prefix)
 

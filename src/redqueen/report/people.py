@@ -5,6 +5,7 @@ import contextlib
 import json
 import logging
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from redqueen.errors import ConfigError
@@ -53,7 +54,7 @@ def _show(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _what(action: str, content: dict[str, Any]) -> str:
+def _what(action: str, content: Mapping[str, Any]) -> str:
     """In a few words."""
     if action == "pose":
         text = " · ".join(text for _, text in content["blocks"])
