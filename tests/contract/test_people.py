@@ -3,13 +3,18 @@ and a run that is killed and resumed takes up the same in the same steps."""
 
 import contextlib
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import redqueen
 from redqueen.core.run import Run
 from redqueen.ledger.people import FILE, Inbox, clean_name
 from redqueen.ledger.run_reader import open_run
@@ -30,6 +35,8 @@ TEACHERS: Sequence[Script] = [teacher(0.0, 1.0), teacher(1.0, 2.0, valid=0.8)]
 STUDENTS: Sequence[Script] = [student(0.0), student(1.0)]
 PROGRAM = "def f(x):\n    level = 0.5\n    return x + 17"
 POSED = {"kind": "code_o", "blocks": [["program", PROGRAM], ["input", "3"]]}
+
+ANSWER = {"problem": "k", "text": "1", "verdict": "wrong", "seconds": 2}
 
 
 def played(folder: Path, *settings: str, until: int | None = None) -> Run:
@@ -194,6 +201,7 @@ def test_each_world_takes_what_is_meant_for_it(tmp_path: Path) -> None:
 # the same run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checkpoint_every", [1, 3, 6])
 def test_a_run_with_rows_of_people_that_is_killed_and_resumed_has_the_same_digest(
     tmp_path: Path, checkpoint_every: int
@@ -232,9 +240,7 @@ def test_a_kill_within_the_step_that_takes_actions_up_changes_nothing(tmp_path: 
         play(run)
     with scripted_run(killed, TrustingSandbox(), TEACHERS, STUDENTS, ["steps=4"]) as run:
         run.inbox.take(3)  # it is on the disk that step 3 takes them, and the step is not
-    Inbox(killed).add(
-        "Eve", "answer", {"problem": "k", "text": "1", "verdict": "wrong", "seconds": 2}
-    )
+    Inbox(killed).add("Eve", "answer", ANSWER)
     played(killed, "steps=4")
     query = "SELECT step, author FROM people ORDER BY step, number"
     assert rows(killed, query) == [(3, "Ada"), (3, "Ben"), (3, "Ada"), (4, "Eve")]
@@ -295,3 +301,73 @@ def test_a_name_is_short_and_shows() -> None:
     for name in ("", " ", "x" * 61, "a\u202eb", "\x00", None, 5):
         with pytest.raises(ValueError, match="a name has 1 to 60 characters"):
             clean_name(name)
+
+
+# kills
+
+_KILLED = """
+import os, signal, sys
+from pathlib import Path
+from redqueen.core.run import Run
+from redqueen.ledger.people import Inbox
+from redqueen.ledger.store import Ledger
+from tests.contract.test_people import played
+
+def die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def half_a_line(self, file, fields):
+    os.write(file, b'{"step": 3, "ta')
+    die()
+
+def after(function, is_due):
+    def call(*args):
+        result = function(*args)
+        if is_due(*args):
+            die()
+        return result
+    return call
+
+folder, point = Path(sys.argv[1]), sys.argv[2]
+if point == "half a line":
+    Inbox._append = half_a_line
+elif point == "taken":
+    Inbox.take = after(Inbox.take, lambda inbox, step: step == 3)
+elif point == "written":
+    Ledger.write = after(Ledger.write, lambda ledger, step, rows: step == 3)
+elif point == "marked":
+    Inbox.mark = after(Inbox.mark, lambda inbox, step: True)
+elif point == "saved":
+    Run.save = after(Run.save, lambda run: run.step == 3)
+played(folder, "steps=4", "reward.people_weight=0.3")
+"""
+
+
+def kill(folder: Path, point: str) -> None:
+    source, here = Path(redqueen.__file__).parents[1], Path(__file__).parents[2]
+    killed = subprocess.run(
+        [sys.executable, "-c", _KILLED, str(folder), point],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (source, here)))},
+        capture_output=True,
+        check=False,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_point_of_taking_actions_up_changes_nothing(tmp_path: Path) -> None:
+    settings = ("steps=4", "reward.people_weight=0.3")
+    played(tmp_path / "straight", *settings, until=2)
+    three_actions(tmp_path / "straight")
+    for point in ("half a line", "taken", "written", "saved"):
+        shutil.copytree(tmp_path / "straight", tmp_path / point)
+    played(tmp_path / "straight", *settings)
+    for point in ("half a line", "taken", "written", "saved"):
+        kill(tmp_path / point, point)
+        if point == "written":  # and again, when it is noted which steps were played
+            kill(tmp_path / point, "marked")
+        Inbox(tmp_path / point).add("Eve", "answer", ANSWER)
+        played(tmp_path / point, *settings)
+        query = "SELECT step, author FROM people ORDER BY step, number"
+        assert rows(tmp_path / point, query)[:3] == [(3, "Ada"), (3, "Ben"), (3, "Ada")], point
+        assert digest(tmp_path / point) == digest(tmp_path / "straight"), point
