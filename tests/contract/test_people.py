@@ -198,6 +198,18 @@ def test_each_world_takes_what_is_meant_for_it(tmp_path: Path) -> None:
     assert found == [(1, 0, "accepted"), (7, 1, "ignored")]
 
 
+def test_students_without_teachers_meet_posed_problems_too(tmp_path: Path) -> None:
+    arm = ScriptedArm("run", [], STUDENTS, ["steps=1", "fixed.problems=2"])
+    for _ in range(2):
+        Inbox(tmp_path).add("Ada", "pose", POSED)
+    with scripted_worlds(tmp_path, TrustingSandbox(), [arm]) as run:
+        play(run)
+    found = rows(tmp_path, "SELECT outcome FROM people ORDER BY number")
+    assert found == [("accepted",), ("rejected",)]
+    query = "SELECT count(*) FROM attempts a JOIN problems p ON p.problem = a.problem WHERE p.author = 'person:Ada'"
+    assert rows(tmp_path, query) == [(8,)]
+
+
 # the same run
 
 
@@ -256,21 +268,22 @@ def test_broken_and_hostile_lines_are_skipped_with_a_message(
     inbox = Inbox(tmp_path)
     good = inbox.add("Ada", "pose", POSED)
     fields = json.loads((tmp_path / FILE).read_text())
+    changes: list[dict[str, Any]] = [
+        {"author": ""}, {"author": "\x1b[31m"}, {"author": 5}, {"world": -1}, {"world": 1e3},
+        {"action": "delete"}, {"action": []}, {"content": []},
+        {"content": {"kind": "code_o", "blocks": [["a", "\ud800"]]}},
+        {"content": {"kind": "code_o", "blocks": [["a", "b" * 30_000]]}},
+        {"content": {"kind": "code_o", "blocks": [["a"]]}},
+        {"action": "answer", "content": {"problem": "", "text": "", "verdict": "", "seconds": float("nan")}},
+        {"action": "rate", "content": {"better": 1, "worse": 2}},
+    ]  # fmt: skip
     lines: list[bytes] = [
         b"{", b"[]", b"7", b"\xff\xfe", b"[" * 100_000, b"NaN", b'{"step": true, "takes": []}',
         b'{"step": 3, "takes": 5}', b"x" * (1 << 20),
         json.dumps(fields).encode(),
         *(
             json.dumps({**fields, "id": "other", **change}).encode()
-            for change in (
-                {"author": ""}, {"author": "\x1b[31m"}, {"author": 5}, {"world": -1}, {"world": 1e3},
-                {"action": "delete"}, {"action": []}, {"content": []},
-                {"content": {"kind": "code_o", "blocks": [["a", "\ud800"]]}},
-                {"content": {"kind": "code_o", "blocks": [["a", "b" * 30_000]]}},
-                {"content": {"kind": "code_o", "blocks": [["a"]]}},
-                {"action": "answer", "content": {"problem": "", "text": "", "verdict": "", "seconds": float("nan")}},
-                {"action": "rate", "content": {"better": 1, "worse": 2}},
-            )
+            for change in changes
         ),
     ]  # fmt: skip
     with (tmp_path / FILE).open("ab") as file:

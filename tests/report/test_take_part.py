@@ -111,6 +111,17 @@ def test_vetoes_and_ratings_say_what_the_ledger_knows_of_the_problems(
     assert rating.content["worse"]["problem"] == last
 
 
+def test_an_action_goes_to_the_run_and_the_world_that_are_shown(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "study"
+    Synthetic(steps=1, worlds=2, arm="full", settings=SETTINGS).write(other)
+    served = serve(WatchServer([run, other], "127.0.0.1", 0))
+    server = next(served)
+    assert post(server, request(view=2))[0] == 200
+    assert [action.world for action in Inbox(other).waiting()] == [1]
+    assert not (run / FILE).exists()
+    next(served, None)
+
+
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

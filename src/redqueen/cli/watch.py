@@ -37,6 +37,11 @@ def watch(
     console = Console(highlight=False)
     console.print(f"watching: {server.address}", soft_wrap=True, markup=False)
     if is_local(host):
+        console.print(
+            "with this address people can pose, veto and rate problems; without its token the page "
+            "only reads",
+            markup=False,
+        )
         used = server.server_address[1]
         console.print(
             f"from another machine: ssh -L {used}:127.0.0.1:{used} THIS-MACHINE, "

@@ -28,16 +28,21 @@ let forms = null;
 const person = { view: 0, name: "" };
 try { person.name = localStorage.getItem("redqueen-name") || ""; } catch { /* a browser may keep nothing */ }
 
-async function send(action, content, status) {
+async function send(action, content, status, view = person.view) {
+  if (!person.name.trim()) {
+    status.className = "status bad";
+    status.textContent = "Please write your name first, at the top of this section: it is recorded with what you do.";
+    return false;
+  }
   status.className = "status";
   status.textContent = "sending …";
   try {
     const answer = await fetch("people", {
       method: "POST", credentials: "same-origin", headers: { "Content-Type": "application/json" },
-      body: JSON.stringify({ view: person.view, author: person.name, action, content }),
+      body: JSON.stringify({ view, author: person.name, action, content }),
     });
     if (!answer.ok) throw new Error((await answer.text()).trim() || String(answer.status));
-    const isActive = DATA.views[person.view].active;
+    const isActive = DATA.views[view].active;
     status.className = "status good";
     status.textContent = isActive ? "Thank you. The next step takes it up." : "Thank you. It waits until the run is resumed.";
     return true;
@@ -70,9 +75,11 @@ function poseForm() {
         html("textarea", { name: label, rows: rows(at), spellcheck: "false", maxlength: 20000 })))].filter(Boolean));
   }
   function referenceField(kind) {
-    const known = DATA.views[person.view].problems.items.filter((item) => item.problem && kind.references.includes(item.kind)).slice(-40).reverse();
+    const problems = DATA.views[person.view].problems.items.filter((item) => item.problem && kind.references.includes(item.kind));
+    const archived = problems.filter((item) => item.solve_rate > 0 && item.solve_rate < 1); // what the archive takes, unless it is told otherwise
+    const known = (archived.length ? archived : problems).slice(-40).reverse();
     const options = known.map((item) => html("option", { value: item.problem, text: visible(`${item.problem.slice(0, 8)}: ${textOf(item).slice(0, 70)}`) }));
-    return html("label", {}, "made from this problem, if it is in the archive", html("select", { name: "reference" }, options));
+    return html("label", {}, "made from this problem of the archive", html("select", { name: "reference" }, options));
   }
   async function submit(event) {
     event.preventDefault();
@@ -121,7 +128,7 @@ function rateForm() {
 }
 
 // Vetoes are for good: the first click asks, the second one does it.
-function vetoButtons(item) {
+function vetoButtons(item, view) {
   if (!DATA.can_write || !item.problem) return null;
   const status = html("p", { class: "status", role: "status" });
   const button = (text, template) => {
@@ -131,7 +138,7 @@ function vetoButtons(item) {
         return;
       }
       node.textContent = text;
-      await send("veto", { problem: item.problem, template }, status);
+      await send("veto", { problem: item.problem, template }, status, view);
     } });
     return node;
   };
@@ -146,7 +153,7 @@ function takePart() {
   if (forms && forms.views === DATA.views.length) return forms.node;
   const body = html("div", { class: "forms" });
   const build = () => body.replaceChildren(...(DATA.views[person.view].people.kinds.length ? [poseForm()] : []), rateForm());
-  const choose = (event) => { person.view = filter.view = +event.target.value; build(); };
+  const choose = (event) => { person.view = +event.target.value; build(); };
   const options = DATA.views.map((view, at) => html("option", { value: at, text: visible(view.name), selected: at === person.view }));
   const which = DATA.views.length > 1 ? html("label", {}, "run", html("select", { name: "world", onchange: choose }, options)) : null;
   build();
