@@ -262,6 +262,16 @@ def test_a_kill_within_the_step_that_takes_actions_up_changes_nothing(tmp_path: 
 # the file
 
 
+def test_a_step_takes_so_many_problems_and_the_next_one_the_others(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path)
+    posed = [inbox.add("Ada", "pose", POSED).id for _ in range(20)]
+    answer = inbox.add("Ada", "answer", ANSWER).id
+    assert [action.id for action in Inbox(tmp_path).take(1)] == [*posed[:16], answer]
+    assert [action.id for action in Inbox(tmp_path).take(2)] == posed[16:]
+    assert [action.id for action in Inbox(tmp_path).take(1)] == [*posed[:16], answer]
+    assert Inbox(tmp_path).take(3) == []
+
+
 def test_broken_and_hostile_lines_are_skipped_with_a_message(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -35,6 +35,8 @@ _MAX_BLOCKS = 64
 _MAX_WORLD = 10**6
 _FULL_BYTES = 16 * 1024 * 1024
 """From here on no more actions are taken in."""
+_MAX_POSED = 16
+"""Problems that a step takes up: every student attempts each of them several times."""
 _READ_BYTES = 4 * _FULL_BYTES
 
 
@@ -71,14 +73,14 @@ class Inbox:
         return added
 
     def take(self, step: int) -> list[PersonAction]:
-        """The actions of a step that begins: all that wait, or, where it is played again, those
-        that it took before."""
+        """The actions of a step that begins: all that wait, but not too many problems, or, where it
+        is played again, those that it took before."""
         with self._locked(os.O_RDWR | os.O_APPEND) as file:
             if file is None:
                 return []
             self._read(file)
-            if step > self._reached and (waiting := self._waiting()):
-                self._append(file, {"step": step, "takes": [action.id for action in waiting]})
+            if step > self._reached and (due := _due(self._waiting())):
+                self._append(file, {"step": step, "takes": [action.id for action in due]})
                 self._read(file)
         return [self._actions[name] for name in self._steps.get(step, ())]
 
@@ -182,6 +184,12 @@ class Inbox:
         self._steps.setdefault(step, []).extend(known)
         self._taken.update(known)
         self._reached = max(self._reached, step)
+
+
+def _due(waiting: list[PersonAction]) -> list[PersonAction]:
+    posed = [action for action in waiting if action.action == "pose"]
+    later = {action.id for action in posed[_MAX_POSED:]}
+    return [action for action in waiting if action.id not in later]
 
 
 def clean_name(name: object) -> str:

@@ -25,8 +25,9 @@ def propose(states: Sequence[StepState], ports: Ports, verification: Check[Propo
             asked = list(request_proposals(state, ports))
             state.results = [request.item for request in asked]
             requests += asked
-        state.posed = list(_posed_problems(state, ports.kinds))
-        verification.add(state.posed)
+        if state.people:
+            state.posed = list(_posed_problems(state, ports.kinds))
+            verification.add(state.posed)
 
     def receive(completions: Sequence[TextCompletion]) -> None:
         results: list[ProposalResult] = []
