@@ -309,7 +309,7 @@ def test_a_run_plays_on_whatever_is_in_the_file(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b'{"step": 2, "takes": ["nobody", 5]}\n\x00\n{"id": "half')
     played(tmp_path, "steps=3", until=2)
     (tmp_path / FILE).unlink()
-    (tmp_path / FILE).mkdir()
+    os.mkfifo(tmp_path / FILE)
     played(tmp_path, "steps=3")
     assert rows(tmp_path, "SELECT count(*) FROM people") == [(0,)]
 
@@ -317,6 +317,15 @@ def test_a_run_plays_on_whatever_is_in_the_file(tmp_path: Path) -> None:
 def test_a_run_that_nobody_takes_part_in_has_no_such_file(tmp_path: Path) -> None:
     played(tmp_path, "steps=2")
     assert not (tmp_path / FILE).exists()
+
+
+def test_what_is_acknowledged_can_be_read_again(tmp_path: Path) -> None:
+    """A line has a limit, and spelled out a character may take six times its bytes."""
+    blocks = [["program", "é" * 20_000]] * 3
+    with pytest.raises(ValueError, match="bytes in all, at most"):
+        Inbox(tmp_path).add("Ada", "pose", {"kind": "code_o", "blocks": blocks})
+    added = Inbox(tmp_path).add("Ada", "pose", {"kind": "code_o", "blocks": blocks[:2]})
+    assert Inbox(tmp_path).waiting() == [added]
 
 
 def test_a_name_is_short_and_shows() -> None:

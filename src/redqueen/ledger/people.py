@@ -11,12 +11,14 @@ Lines that are none of ours are skipped with a message in the log.
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import logging
 import math
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,8 @@ _MAX_BLOCKS = 64
 _MAX_WORLD = 10**6
 _FULL_BYTES = 16 * 1024 * 1024
 """From here on no more actions are taken in."""
+_MAX_TAKEN = 1000
+"""Actions that a step takes up."""
 _MAX_POSED = 16
 """Problems that a step takes up: every student attempts each of them several times."""
 _READ_BYTES = 4 * _FULL_BYTES
@@ -66,10 +70,13 @@ class Inbox:
                 "content": content,
             }
         )
+        fields = _action_fields(added)
+        if (size := len(json.dumps(fields))) > MAX_LINE_BYTES:
+            raise ValueError(f"{size:,} bytes in all, at most {MAX_LINE_BYTES:,}")
         with self._locked(os.O_RDWR | os.O_APPEND | os.O_CREAT) as file:
             if os.fstat(file).st_size > _FULL_BYTES:
                 raise ConfigError(f"{self.path} is full: it takes no more actions.")
-            self._append(file, _action_fields(added))
+            self._append(file, fields)
         return added
 
     def take(self, step: int) -> list[PersonAction]:
@@ -110,7 +117,7 @@ class Inbox:
         is_new = flags & os.O_CREAT and not self.path.exists()
         with contextlib.ExitStack() as stack:
             try:
-                file = os.open(self.path, flags, 0o666)
+                file = _open(self.path, flags)
             except OSError as error:
                 if flags & os.O_CREAT:
                     with explain_disk(self.path):
@@ -186,10 +193,19 @@ class Inbox:
         self._reached = max(self._reached, step)
 
 
+def _open(path: Path, flags: int) -> int:
+    """Whatever else has the name of the file, nothing waits for it."""
+    file = os.open(path, flags | os.O_NONBLOCK, 0o666)
+    if stat.S_ISREG(os.fstat(file).st_mode):
+        return file
+    os.close(file)
+    raise OSError(errno.EINVAL, "not a file", str(path))
+
+
 def _due(waiting: list[PersonAction]) -> list[PersonAction]:
     posed = [action for action in waiting if action.action == "pose"]
     later = {action.id for action in posed[_MAX_POSED:]}
-    return [action for action in waiting if action.id not in later]
+    return [action for action in waiting if action.id not in later][:_MAX_TAKEN]
 
 
 def clean_name(name: object) -> str:
