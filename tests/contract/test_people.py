@@ -16,6 +16,7 @@ import pytest
 
 import redqueen
 from redqueen.core.run import Run
+from redqueen.errors import ConfigError
 from redqueen.ledger.people import FILE, Inbox, clean_name
 from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import digest, open_to_read
@@ -190,9 +191,9 @@ def test_each_world_takes_what_is_meant_for_it(tmp_path: Path) -> None:
         ScriptedArm("one", TEACHERS, STUDENTS, ["steps=1"]),
         ScriptedArm("two", TEACHERS, STUDENTS, ["steps=1", "seed=1"]),
     ]
-    for world in (1, 7):
-        Inbox(tmp_path).add("Ada", "pose", POSED, world)
     with scripted_worlds(tmp_path, TrustingSandbox(), arms) as run:
+        for world in (1, 7):
+            Inbox(tmp_path).add("Ada", "pose", POSED, world)
         play(run)
     found = rows(tmp_path, "SELECT world, number, outcome FROM people ORDER BY world")
     assert found == [(1, 0, "accepted"), (7, 1, "ignored")]
@@ -200,9 +201,9 @@ def test_each_world_takes_what_is_meant_for_it(tmp_path: Path) -> None:
 
 def test_students_without_teachers_meet_posed_problems_too(tmp_path: Path) -> None:
     arm = ScriptedArm("run", [], STUDENTS, ["steps=1", "fixed.problems=2"])
-    for _ in range(2):
-        Inbox(tmp_path).add("Ada", "pose", POSED)
     with scripted_worlds(tmp_path, TrustingSandbox(), [arm]) as run:
+        for _ in range(2):
+            Inbox(tmp_path).add("Ada", "pose", POSED)
         play(run)
     found = rows(tmp_path, "SELECT outcome FROM people ORDER BY number")
     assert found == [("accepted",), ("rejected",)]
@@ -312,6 +313,12 @@ def test_a_run_plays_on_whatever_is_in_the_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / FILE)
     played(tmp_path, "steps=3")
     assert rows(tmp_path, "SELECT count(*) FROM people") == [(0,)]
+
+
+def test_a_new_run_does_not_take_what_people_did_with_another(tmp_path: Path) -> None:
+    Inbox(tmp_path).add("Ada", "pose", POSED)
+    with pytest.raises(ConfigError, match=rf"remains of another run \({FILE}\)"):
+        played(tmp_path, "steps=1")
 
 
 def test_a_run_that_nobody_takes_part_in_has_no_such_file(tmp_path: Path) -> None:
