@@ -92,6 +92,26 @@ class Author:
 
 
 @dataclass(frozen=True, slots=True)
+class PersonAction:
+    """Something that a person did with a run: posed a problem, vetoed or rated some, answered
+    one."""
+
+    id: str
+    author: str
+    """The name that the person gave."""
+    world: int
+    action: str
+    """pose, veto, rate or answer."""
+    content: Mapping[str, Any]
+    """Checked when it was read: its fields follow from the action."""
+
+    @property
+    def member(self) -> str:
+        """The author where the ledger names members: no member is called like this."""
+        return f"person:{self.author}"
+
+
+@dataclass(frozen=True, slots=True)
 class Rollout:
     """A sampled text, in tokens, with what training needs to learn from it."""
 

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -44,6 +45,8 @@ class Synthetic:
         "def f(x):\n    y = x * {n}\n    if y > {m}:\n        y -= {k}\n    return y + {n}\n"
     )
     arm: str = "run"
+    person: str = "Ada"
+    """Who poses, vetoes and rates something in every other step."""
     settings: Row = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
@@ -144,6 +147,7 @@ class _World:
                 "fitness",
                 "births",
                 "deaths",
+                "people",
                 "updates",
             )
         }
@@ -153,6 +157,8 @@ class _World:
         if step % self.plan.evolve_every == 0 and self.plan.members > 1:
             self._exam(rows, step)
             self._evolve(rows, step)
+        if step % 2 == 0:
+            rows["people"] = list(self._people(rows))
         rows["updates"] = [
             {"member": member, "samples": 8, "tokens": 400, "loss": 0.1, "grad_norm": 0.3, "entropy": 0.5, "logprob_gap": 1e-6, "logprob_gap_max": 1e-5, "kl": 0.0, "clipped_frac": 0.0}
             for member in [*self.teachers, *self.students]
@@ -232,6 +238,56 @@ class _World:
         text = f">>think\n{self.plan.thought}\n>>output\n{7 if right else 8}\n"
         rows["attempts"].append({"proposal": proposal, "attempt": number, "problem": key, "student": student, "version": step - 1, "text": text, "tokens": 30, "logprob": -0.2, "finish_reason": "stop", "verdict": "correct" if right else "wrong", "detail": "" if right else "another value", "reward": 1.0 if right else -0.5, "advantage": 0.0})  # fmt: skip
         return right
+
+    def _people(self, rows: dict[str, list[Row]]) -> Iterator[Row]:
+        """The first teacher's problems are liked better than the last one's."""
+        first, last = rows["problems"][0], rows["problems"][-1]
+        sides = [
+            {"problem": one["problem"], "teacher": one["author"], "structure": one["structure"]}
+            for one in (first, last)
+        ]
+        blocks = [["program", self.plan.program], ["input", "3"]]
+        for number, (action, content, problem, outcome, detail) in enumerate(
+            (
+                (
+                    "pose",
+                    {"kind": KINDS[0], "blocks": blocks, "reference": ""},
+                    None,
+                    "rejected",
+                    "malformed: no program",
+                ),
+                (
+                    "veto",
+                    {"problem": last["problem"], "structure": last["structure"]},
+                    last["problem"],
+                    "vetoed",
+                    "1 left the archive",
+                ),
+                ("rate", {"better": sides[0], "worse": sides[1]}, first["problem"], "counted", ""),
+                (
+                    "answer",
+                    {
+                        "problem": first["problem"],
+                        "text": "7",
+                        "verdict": "correct",
+                        "detail": "",
+                        "seconds": 12.0,
+                    },
+                    first["problem"],
+                    "correct",
+                    "",
+                ),
+            )
+        ):
+            yield {
+                "number": number,
+                "author": self.plan.person,
+                "action": action,
+                "content": content,
+                "problem": problem,
+                "outcome": outcome,
+                "detail": detail,
+            }
 
     def _exam(self, rows: dict[str, list[Row]], step: int) -> None:
         """The later students are the better ones."""

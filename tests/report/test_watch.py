@@ -87,19 +87,21 @@ def test_a_name_that_is_not_of_this_machine_is_refused(server: WatchServer) -> N
 
 
 def test_without_the_token_nothing_is_shown_elsewhere(open_server: WatchServer) -> None:
-    assert open_server.token is not None and open_server.token in open_server.address
+    assert open_server.token in open_server.address
     for path, headers in (
         ("/", {}),
         ("/data.json", {}),
         ("/?token=wrong", {}),
-        ("/", {"Cookie": "redqueen_token=wrong"}),
+        ("/", {"Cookie": f"{open_server.cookie}=wrong"}),
         ("/", {"Cookie": "\x7f;;="}),
     ):
         answer, body = ask(open_server, path, **headers)
         assert answer.status == 401 and b"steps_done" not in body
     answer, _ = ask(open_server, f"/?token={open_server.token}")
     assert answer.status == 303 and "HttpOnly" in (answer.getheader("Set-Cookie") or "")
-    assert ask(open_server, "/", Cookie=f"redqueen_token={open_server.token}")[0].status == 200
+    assert (
+        ask(open_server, "/", Cookie=f"{open_server.cookie}={open_server.token}")[0].status == 200
+    )
 
 
 def test_only_loopback_needs_no_token() -> None:

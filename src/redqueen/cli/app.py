@@ -19,6 +19,7 @@ COMMANDS = {
     "resume": ("redqueen.cli.run:resume", "Go on with a run that was stopped or killed."),
     "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
+    "play": ("redqueen.cli.play:play", "Answer a run's problems yourself, against its students."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),
     "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side."),
     "eval": ("redqueen.cli.evaluate:evaluate", "Score a base, an adapter or a run's members."),

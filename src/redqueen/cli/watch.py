@@ -20,8 +20,9 @@ def watch(
         typer.Option(help="Address to listen on; any but this machine asks readers for a token."),
     ] = "127.0.0.1",
 ) -> None:
-    """Show the report of a run in a browser while it is being played. It only reads, and does not
-    slow the run down.
+    """Show the report of a run in a browser while it is being played, and let people take part:
+    pose problems, veto and rate them. It writes nothing to the ledger, and does not slow the run
+    down.
     """
     for folder in folders:
         open_run(folder).close()  # fail before the server starts
@@ -36,6 +37,11 @@ def watch(
     console = Console(highlight=False)
     console.print(f"watching: {server.address}", soft_wrap=True, markup=False)
     if is_local(host):
+        console.print(
+            "with this address people can pose, veto and rate problems; without its token the page "
+            "only reads",
+            markup=False,
+        )
         used = server.server_address[1]
         console.print(
             f"from another machine: ssh -L {used}:127.0.0.1:{used} THIS-MACHINE, "

@@ -93,6 +93,10 @@ class RewardConfig(Section):
     rate less the mean of those that met the problem)."""
     student: Annotated[OneOf, chosen_from("student reward", "verdict")] = default("verdict")
     """What an attempt earns its student."""
+    people_weight: float = Field(default=0.0, ge=0)
+    """What people's ratings on the live page add to a teacher's reward for a problem: this much at
+    the most, and as much less for one that people like least (a Bradley-Terry fit over teachers and
+    structures)."""
 
 
 class UpdateConfig(Section):

@@ -23,8 +23,9 @@ from typing import Self
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Arm, Parts, build_run, rebuild_run
+from redqueen.core.people import leave_to_nobody, take_up
 from redqueen.core.pipeline import Ports
-from redqueen.core.state import Row, StepState
+from redqueen.core.state import PersonResult, Row, StepState
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
 from redqueen.core.world import World
@@ -35,7 +36,8 @@ from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.members import adapter_name
 from redqueen.ledger.opening import check_resumable
-from redqueen.ledger.rows import birth_row, rating_row, step_rows
+from redqueen.ledger.people import Inbox
+from redqueen.ledger.rows import birth_row, person_row, rating_row, step_rows
 from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import FILE, refuse_what_is_there
 from redqueen.records import Attempt, Birth, Problem
@@ -93,6 +95,8 @@ class Run:
         self.ports: Ports = parts.ports
         self.ledger, self.checkpoints = parts.ledger, parts.checkpoints
         self.mixes_worlds = parts.mixes_worlds
+        self.inbox = Inbox(self.ledger.folder)
+        """What people do with it."""
         self.step = 0
         """The last step that is whole."""
         self._stack = stack
@@ -180,6 +184,9 @@ class Run:
         started, step = time.monotonic(), self.step + 1
         self.ports.timings.clear()
         states = [StepState(world, step) for world in self.worlds if not world.stopped]
+        actions = self.inbox.take(step)
+        for state in states:
+            take_up(state, actions)
         for group in _group(states, self.mixes_worlds):
             play_step(group, self.ports)
         if isinstance(self.engine, BlockEngine):
@@ -187,7 +194,7 @@ class Run:
         for state in states:
             state.world.stopped = why_stop(state)
         with self.ports.timed("ledger"):
-            self._write(step, states)
+            self._write(step, states, leave_to_nobody(states, actions))
         self.ledger.add(
             "timings",
             [
@@ -197,9 +204,12 @@ class Run:
         )
         return StepResult(step, time.monotonic() - started, tuple(states))
 
-    def _write(self, step: int, states: Sequence[StepState]) -> None:
+    def _write(
+        self, step: int, states: Sequence[StepState], ignored: Sequence[PersonResult]
+    ) -> None:
         tables = [step_rows(state) for state in states]
         rows = {name: [row for table in tables for row in table[name]] for name in tables[0]}
+        rows["people"] += [{"world": one.action.world, **person_row(one)} for one in ignored]
         self.ledger.write(step, rows)
         self.step = step
         config = self.config.ledger
@@ -247,6 +257,8 @@ class Run:
             world.restore(snapshot)
         self.engine.load(checkpoint.folder, self._adapter_names())
         self.checkpoints.sweep()
+        if last > checkpoint.step:  # whatever people do from now on, those steps will not take it
+            self.inbox.mark(last)
         self.ledger.truncate(checkpoint.step)
         self.step = self._saved = checkpoint.step
 

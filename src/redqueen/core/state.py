@@ -11,6 +11,7 @@ from redqueen.records import (
     Death,
     Member,
     Pairing,
+    PersonAction,
     Problem,
     Proposal,
     Rejection,
@@ -69,6 +70,20 @@ class Judged:
 
 
 @dataclass(slots=True, eq=False)
+class PersonResult:
+    """What a person did, and what came of it in the step that took it up."""
+
+    number: int
+    """Within the step."""
+    action: PersonAction
+    outcome: str = ""
+    """One word: accepted or rejected, vetoed, counted, ignored; of an answer, its verdict."""
+    detail: str = ""
+    problem: str | None = None
+    """Key of the problem that it is about."""
+
+
+@dataclass(slots=True, eq=False)
 class ProposalResult:
     """A proposal and what comes of it. Fixed problems are proposals that nobody wrote."""
 
@@ -90,6 +105,8 @@ class ProposalResult:
     advantage: float = 0.0
     attempt_rewards: list[float] = field(default_factory=list)
     attempt_advantages: list[float] = field(default_factory=list)
+    person: PersonResult | None = None
+    """Where a person posed it."""
 
     @property
     def teacher(self) -> Author:
@@ -116,32 +133,40 @@ class StepState:
     """Of every member that selection looked at, a row each."""
     replays: list[ProposalResult] = field(default_factory=list)
     """Problems from the archive that students attempt again. They train no teacher."""
+    people: list[PersonResult] = field(default_factory=list)
+    """What people did, taken up by this step."""
+    posed: list[ProposalResult] = field(default_factory=list)
+    """Problems that people posed: all students attempt them, and no teacher is trained on them."""
     births: list[Birth] = field(default_factory=list)
     deaths: list[Death] = field(default_factory=list)
     metrics: dict[str, float] = field(default_factory=dict)
 
     def students_of(self, result: ProposalResult) -> list[Member]:
         """Who attempts a proposal."""
+        if result.person is not None:
+            return self.world.students
         more = [match for match in self.pairings if match.lead is result.match]
         return [match.pairing.student for match in (result.match, *more)]
 
     @property
     def solvable(self) -> list[tuple[ProposalResult, Problem]]:
         """The proposals that are problems."""
-        return [
-            (result, result.verdict)
-            for result in self.results
-            if isinstance(result.verdict, Problem)
-        ]
+        return _problems(self.results)
 
     @property
     def replayed(self) -> list[tuple[ProposalResult, Problem]]:
         """Those from the archive."""
-        return [
-            (result, result.verdict)
-            for result in self.replays
-            if isinstance(result.verdict, Problem)
-        ]
+        return _problems(self.replays)
+
+    @property
+    def posed_problems(self) -> list[tuple[ProposalResult, Problem]]:
+        """Those of people."""
+        return _problems(self.posed)
+
+    @property
+    def attempted(self) -> list[tuple[ProposalResult, Problem]]:
+        """All problems that students attempt."""
+        return [*self.solvable, *self.posed_problems, *self.replayed]
 
     @property
     def problems(self) -> list[Problem]:
@@ -150,3 +175,7 @@ class StepState:
     @property
     def attempts(self) -> list[Attempt]:
         return [attempt for result in self.results for attempt in result.attempts]
+
+
+def _problems(results: list[ProposalResult]) -> list[tuple[ProposalResult, Problem]]:
+    return [(result, result.verdict) for result in results if isinstance(result.verdict, Problem)]

@@ -59,6 +59,10 @@ class Evidence:
         return {"rewards": self.rewards, "taught": self.taught, "before": self.before}
 
 
+Side = tuple[str, str]
+"""A problem that people compared with another: its teacher and its structure."""
+
+
 @dataclass(slots=True)
 class World:
     number: int
@@ -90,6 +94,10 @@ class World:
     trained_tokens: int = 0
     chosen: str = ""
     """The fittest student, as of the last time that fitness was judged."""
+    vetoed: set[str] = field(default_factory=set)
+    """Keys of problems and structures that people do not want."""
+    comparisons: list[tuple[Side, Side]] = field(default_factory=list)
+    """Of two problems, the one that a person found better comes first."""
 
     @property
     def seed(self) -> int:
@@ -157,6 +165,8 @@ class World:
             "chosen": self.chosen,
             "teacher_rate_factor": self.teacher_rate_factor,
             "trained_tokens": self.trained_tokens,
+            "vetoed": sorted(self.vetoed),
+            "comparisons": self.comparisons,
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -181,6 +191,11 @@ class World:
         self.chosen = snapshot["chosen"]
         self.teacher_rate_factor = snapshot["teacher_rate_factor"]
         self.trained_tokens = snapshot["trained_tokens"]
+        self.vetoed = set(snapshot["vetoed"])
+        self.comparisons = [
+            ((better[0], better[1]), (worse[0], worse[1]))
+            for better, worse in snapshot["comparisons"]
+        ]
         evidence = snapshot["evidence"]
         self.evidence = Evidence(
             {teacher: (total, count) for teacher, (total, count) in evidence["rewards"].items()},

@@ -168,6 +168,18 @@ class TimingRow(TypedDict):
     waited_s: float
 
 
+class PersonRow(TypedDict):
+    world: int
+    step: int
+    number: int
+    author: str
+    action: Literal["pose", "veto", "rate", "answer"]
+    content: dict[str, Any]
+    problem: str | None
+    outcome: str
+    detail: str
+
+
 class LineageRow(TypedDict):
     """A member from birth to death or today, with its rating at birth and its last one."""
 
@@ -198,5 +210,5 @@ class MemberRow(TypedDict):
     sigma: float
 
 
-JSON_COLUMNS = frozenset({"parents", "settings", "payload", "gold", "features", "shown"})
+JSON_COLUMNS = frozenset({"parents", "settings", "payload", "gold", "features", "shown", "content"})
 """Columns that are stored as JSON text."""

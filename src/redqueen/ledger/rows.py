@@ -10,7 +10,7 @@ from redqueen.tasks import load_kind
 from redqueen.tasks.kind import payload_fields
 
 if TYPE_CHECKING:
-    from redqueen.core.state import Game, StepState
+    from redqueen.core.state import Game, PersonResult, StepState
 
 Row = dict[str, Any]
 
@@ -25,6 +25,7 @@ def step_rows(state: "StepState") -> dict[str, list[Row]]:
         "attempts": _attempt_rows(state),
         "ratings": (rating_row(member) for member in state.world.members),
         "exams": _exam_rows(state),
+        "people": (person_row(person) for person in state.people),
         "fitness": state.fitness,
         "updates": state.updates,
         "births": (birth_row(birth) for birth in state.births),
@@ -61,7 +62,7 @@ def _pairing_rows(state: "StepState") -> Iterator[Row]:
 
 
 def _problem_rows(state: "StepState") -> Iterator[Row]:
-    for result, problem in state.solvable:
+    for result, problem in [*state.solvable, *state.posed_problems]:
         if result.new:
             kind = load_kind(problem.kind)
             yield {
@@ -79,7 +80,7 @@ def _problem_rows(state: "StepState") -> Iterator[Row]:
 
 
 def _proposal_rows(state: "StepState") -> Iterator[Row]:
-    for number, result in enumerate(state.results):
+    for number, result in enumerate([*state.results, *state.posed]):
         proposal, verdict = result.proposal, result.verdict
         rejection = verdict if isinstance(verdict, Rejection) else None
         yield {
@@ -102,7 +103,8 @@ def _proposal_rows(state: "StepState") -> Iterator[Row]:
 
 
 def _attempt_rows(state: "StepState") -> Iterator[Row]:
-    numbered = [*enumerate(state.results), *((-1 - n, r) for n, r in enumerate(state.replays))]
+    replays = ((-1 - number, result) for number, result in enumerate(state.replays))
+    numbered = [*enumerate([*state.results, *state.posed]), *replays]
     for number, result in numbered:
         for place, attempt in enumerate(result.attempts):
             yield {
@@ -131,6 +133,19 @@ def _exam_rows(state: "StepState") -> Iterator[Row]:
                 "attempts": state.exam.attempts,
                 "correct": solved,
             }
+
+
+def person_row(person: "PersonResult") -> Row:
+    action = person.action
+    return {
+        "number": person.number,
+        "author": action.author,
+        "action": action.action,
+        "content": json.dumps(action.content, ensure_ascii=False),
+        "problem": person.problem,
+        "outcome": person.outcome,
+        "detail": person.detail,
+    }
 
 
 def rating_row(member: Member) -> Row:

@@ -29,6 +29,7 @@ from redqueen.ledger.row_types import (
     MemberRow,
     MetricRow,
     PairingRow,
+    PersonRow,
     ProblemRow,
     ProposalRow,
     RatingRow,
@@ -174,6 +175,10 @@ class RunReader:
 
     def evals(self, world: int | None = None) -> Table[EvalRow]:
         return self._table("evals", world)
+
+    def people(self, world: int | None = None) -> Table[PersonRow]:
+        """What people did."""
+        return self._table("people", world)
 
     def timings(self) -> Table[TimingRow]:
         return self._table("timings", None)

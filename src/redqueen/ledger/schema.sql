@@ -1,4 +1,4 @@
--- The ledger of a run, schema 3. What one stage hands to the next is a table; a step is stored whole or not at all.
+-- The ledger of a run, schema 4. What one stage hands to the next is a table; a step is stored whole or not at all.
 -- `world` is the number of a world (0 in a plain run). `step` counts from 1; step 0 is the state before training.
 -- Rows are only added, never changed. A resume deletes the steps after its checkpoint and plays them again.
 -- Lists and objects are JSON text. Members are named by id, such as T2 or S3.17: slot letter and number, then the step of birth.
@@ -150,6 +150,18 @@ CREATE TABLE evals (              -- one row per answer to an item of a suite
   sample INTEGER NOT NULL,
   correct INTEGER NOT NULL,
   PRIMARY KEY (world, step, suite, subject, item, sample)
+) STRICT;
+
+CREATE TABLE people (             -- what people did on the live page or in `redqueen play`, in the step that took it up
+  world INTEGER NOT NULL, step INTEGER NOT NULL,
+  number INTEGER NOT NULL,        -- within the step
+  author TEXT NOT NULL,           -- the name the person gave; proposals and problems have it as 'person:NAME'
+  action TEXT NOT NULL,           -- pose, veto, rate, or answer (which changes nothing, and is not part of a run's digest)
+  content TEXT NOT NULL,          -- JSON object, by action
+  problem TEXT,                   -- key of the problem it is about
+  outcome TEXT NOT NULL,          -- accepted or rejected; vetoed; counted; ignored; of an answer, its verdict
+  detail TEXT NOT NULL,
+  PRIMARY KEY (world, step, number)
 ) STRICT;
 
 CREATE TABLE timings (            -- not part of a run's digest

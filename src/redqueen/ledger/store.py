@@ -18,6 +18,7 @@ from redqueen.errors import ConfigError, StorageError, unknown
 from redqueen.ledger.anywhere import without_placement
 from redqueen.ledger.durable import make_folder, sync
 from redqueen.ledger.opening import FILE, SCHEMA, make_durable, open_to_read, open_to_write
+from redqueen.ledger.people import FILE as PEOPLE
 from redqueen.ledger.tables import TableShape, schema_text, table_shapes
 
 __all__ = [
@@ -230,6 +231,8 @@ def _is_digested(table: str, row: Sequence[Any]) -> bool:
     """Not what differs by machine or day, nor later measurements."""
     if table == "run":
         return row[0] in _DIGESTED_ABOUT
+    if table == "people":
+        return bool(row[4] != "answer")
     prefix = {"metrics": "time/", "evals": MEASURED_LATER}.get(table)
     return prefix is None or not str(row[2]).startswith(prefix)
 
@@ -252,7 +255,7 @@ def refuse_what_is_there(folder: Path) -> None:
             f"{folder} already has a run. Choose another folder with --out, "
             f"or continue it with: redqueen resume {folder}"
         )
-    remains = [f"{FILE}-wal"] if (folder / f"{FILE}-wal").exists() else []
+    remains = [name for name in (f"{FILE}-wal", PEOPLE) if (folder / name).exists()]
     remains += [str(path.relative_to(folder)) for path in sorted(folder.glob("checkpoints/[0-9]*"))]
     if remains:  # a new run would mistake them for its own
         raise ConfigError(

@@ -100,6 +100,23 @@ class Tab:
             raise RuntimeError(f"{expression!r} failed: {reply['exceptionDetails'].get('text')}")
         return reply["result"].get("value")
 
+    def click(self, selector: str) -> None:
+        """Press and release the mouse in the middle of an element."""
+        box = f"document.querySelector({json.dumps(selector)})"
+        self.evaluate(f"{box}.scrollIntoView({{block: 'center', behavior: 'instant'}})")
+        x, y = self.evaluate(
+            f"(b => [b.x + b.width / 2, b.y + b.height / 2])({box}.getBoundingClientRect())"
+        )
+        for event in ("mousePressed", "mouseReleased"):
+            self._call(
+                "Input.dispatchMouseEvent", type=event, x=x, y=y, button="left", clickCount=1
+            )
+
+    def write(self, selector: str, text: str) -> None:
+        """Click into a field and write, as a keyboard would."""
+        self.click(selector)
+        self._call("Input.insertText", text=text)
+
     def screenshot(self, path: Path, selector: str | None = None) -> None:
         """The window, or one element of the page, as PNG."""
         options: dict[str, Any] = {"format": "png"}

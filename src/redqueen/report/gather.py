@@ -10,6 +10,7 @@ from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.compute import SAMPLED
 from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
+from redqueen.report.people import people
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
 from redqueen.report.selection import selection
@@ -65,6 +66,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "crossplay": scores.crossplay(view),
         "students_by_kind": scores.by_kind(view, counts, "student"),
         "teachers_by_kind": scores.by_kind(view, counts, "teacher"),
+        "people": people(view),
         "problems": sample_proposals(view, max_chars),
     }
     figures["findings"] = [asdict(finding) for finding in list_findings(figures)]

@@ -27,7 +27,7 @@ _PROPOSAL = """SELECT p.step, p.proposal, p.teacher, m.student, p.kind, p.text, 
     WHERE p.world = :world AND p.step = :step AND p.proposal = :number"""
 _PROBLEM = """SELECT problem, kind, payload, gold, features
     FROM problems WHERE world = :world AND problem = :problem"""
-_ATTEMPTS = """SELECT text, tokens, verdict, detail, reward, advantage FROM attempts
+_ATTEMPTS = """SELECT text, tokens, verdict, detail, reward, advantage, student FROM attempts
     WHERE world = :world AND step = :step AND proposal = :number ORDER BY attempt"""
 
 
@@ -73,6 +73,7 @@ def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
             round_digits(row["reward"], 4),
             round_digits(row["advantage"], 4),
             row["tokens"],
+            row["student"],
         ]
         for row in view.rows(_ATTEMPTS, step=step, number=number)
     ]

@@ -29,11 +29,13 @@ def _lines(view: RunView, step: int, number: int) -> Iterator[str]:
     solved = "not attempted" if rate is None else f"solve rate {100 * rate:.0f} %"
     yield (
         f"{proposal['kind']} {proposal['problem']}: step {step}, "
-        f"{proposal['teacher']} -> {proposal['student']}, {solved}, reward {proposal['reward']}"
+        f"{proposal['teacher']} -> {proposal['student'] or 'all students'}, {solved}, "
+        f"reward {proposal['reward']}"
     )
     for label, text in proposal["blocks"]:
         yield f"\n{label}:\n{text.rstrip()}"
-    for place, (text, verdict, detail, reward, _, tokens) in enumerate(proposal["attempts"], 1):
-        why = f" ({detail})" if detail else ""
-        yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens{why}"
+    attempts = enumerate(proposal["attempts"], 1)
+    for place, (text, verdict, detail, reward, _, tokens, student) in attempts:
+        facts = f"{verdict}, reward {reward}, {tokens} tokens" + (f" ({detail})" if detail else "")
+        yield f"\n--- attempt {place} of {student}: {facts}"
         yield text.rstrip()

@@ -1,6 +1,8 @@
-"""A live report: a small HTTP server that reads ledgers and writes nothing.
+"""A live report: a small HTTP server that reads ledgers, and takes in what people do with a run.
 
-It answers on this machine only unless told otherwise, and then only to readers with its token. It
+It answers on this machine only unless told otherwise, and then only to readers with its token. To
+take part in a run one needs the token on this machine, too, and elsewhere nobody can. It writes
+nothing to a ledger: what people do waits in a file beside it for the run (`ledger/people.py`). It
 runs at the lowest priority, and gathers figures that take long less often, so that a run beside it
 does not wait.
 """
@@ -23,8 +25,11 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from redqueen import __version__
+from redqueen.errors import RedQueenError
 from redqueen.ledger.lock import is_held
+from redqueen.ledger.people import FILE as PEOPLE
 from redqueen.ledger.run_reader import open_run
+from redqueen.report.actions import act
 from redqueen.report.page import gather_report, report_page, to_json
 
 LIVE_CHARS = 1_500_000
@@ -32,7 +37,7 @@ LIVE_CHARS = 1_500_000
 _REST = 20
 """Pause between two gatherings, in multiples of the CPU time of the last: at most a twentieth of
 one core is used."""
-_COOKIE = "redqueen_token"
+_MAX_BODY = 128 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _TEXT = "text/plain; charset=utf-8"
 _HEADERS = {
@@ -71,8 +76,18 @@ class LiveFigures:
         for folder in self.folders:
             with open_run(folder) as run:
                 (evals,) = run.connection.execute("SELECT max(rowid) FROM evals").fetchone()
-                states.append([run.steps, evals, len(run.about), is_held(folder)])
+                people = folder / PEOPLE
+                waiting = people.stat().st_size if people.is_file() else 0
+                states.append([run.steps, evals, len(run.about), is_held(folder), waiting])
         return json.dumps(states)
+
+    def worlds(self) -> list[tuple[Path, int]]:
+        """The folder and the number of each world, in the order in which they are shown."""
+        places = []
+        for folder in self.folders:
+            with open_run(folder) as run:
+                places += [(folder, world.number) for world in run.worlds]
+        return places
 
 
 class WatchServer(ThreadingHTTPServer):
@@ -81,15 +96,22 @@ class WatchServer(ThreadingHTTPServer):
     def __init__(self, folders: Sequence[Path], host: str, port: int, every_s: float = 5.0) -> None:
         self.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         self.figures = LiveFigures(folders, every_s)
-        self.token = None if is_local(host) else secrets.token_urlsafe(24)
-        """What a reader must present; None where only this machine can connect."""
+        self.is_local = is_local(host)
+        """Only this machine can connect: anybody there may read, and whoever has the token may take
+        part. Elsewhere the token is for reading, and nobody takes part."""
+        self.token = secrets.token_urlsafe(24)
         super().__init__((host, port), _Handler)
 
     @property
     def address(self) -> str:
         host, port = self.server_address[:2]
         name = f"[{host!s}]" if ":" in str(host) else str(host)
-        return f"http://{name}:{port}/" + (f"?token={self.token}" if self.token else "")
+        return f"http://{name}:{port}/?token={self.token}"
+
+    @property
+    def cookie(self) -> str:
+        """Its name: cookies are shared between ports."""
+        return f"redqueen_token_{self.server_address[1]}"
 
 
 def is_local(host: str) -> bool:
@@ -119,10 +141,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not self._authorize(query):
             return
         if path == "/":
-            page = report_page(self.server.figures.newest(), live=True)
+            page = report_page(self._figures(), live=True)
             self._send(200, "text/html; charset=utf-8", page)
         elif path == "/data.json":
-            data = self.server.figures.newest()
+            data = self._figures()
             if query.get("seen") == [data["stamp"]]:
                 self._send(204)
             else:
@@ -131,31 +153,83 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(404, _TEXT, "not found\n")
 
+    def do_POST(self) -> None:
+        """Take in what a person did: a JSON object with view, author, action and content."""
+        status, why = self._refusal()
+        if status:
+            self.close_connection = True  # the body was not read
+            self._send(status, _TEXT, f"{why}\n", {"Connection": "close"})
+            return
+        try:
+            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            if not isinstance(request, dict):
+                raise ValueError("expected an object")
+            view, worlds = request.get("view"), self.server.figures.worlds()
+            if type(view) is not int or not 0 <= view < len(worlds):
+                raise ValueError("there is no such view")
+            action = act(*worlds[view], request)
+        except (ValueError, RecursionError) as error:
+            self._send(400, _TEXT, f"{error}\n")
+        except RedQueenError as error:
+            self._send(507, _TEXT, f"{error}\n")
+        else:
+            self._send(200, "application/json", json.dumps({"id": action.id}))
+
+    def _figures(self) -> dict[str, Any]:
+        return {**self.server.figures.newest(), "can_write": self._may_write()}
+
+    def _may_write(self) -> bool:
+        return self.server.is_local and _equal(self._cookie(), self.server.token)
+
+    def _refusal(self) -> tuple[int, str]:
+        """Why somebody may not take part: a status and a reason; 0 where they may. A page of
+        another origin gets no cookie of ours, and cannot name our origin as its own."""
+        host, length = self.headers.get("Host", ""), self.headers.get("Content-Length", "")
+        if urlsplit(self.path).path != "/people":
+            return 404, "not found"
+        if not self.server.is_local:
+            return 403, "people take part on the machine of the run: use an SSH tunnel"
+        if not self._is_local_name(host) or self.headers.get("Origin") != f"http://{host}":
+            return 403, "this page is local, and takes nothing from others"
+        if not self._may_write():
+            return 401, "open the address with the token that `redqueen watch` printed"
+        if self.headers.get("Content-Type", "").partition(";")[0].strip() != "application/json":
+            return 415, "expected application/json"
+        if not length.isascii() or not length.isdecimal():
+            return 411, "expected a Content-Length"
+        if len(length) > 9 or int(length) > _MAX_BODY:
+            return 413, f"expected {_MAX_BODY:,} bytes at the most"
+        return 0, ""
+
+    def _is_local_name(self, host: str) -> bool:
+        try:
+            return urlsplit(f"//{host}").hostname in _LOCAL
+        except ValueError:
+            return False
+
     def _authorize(self, query: dict[str, list[str]]) -> bool:
         """Answer whoever may not read, and return whether the reader may.
 
-        Without a token only local host names are served: a foreign page cannot read this one by
+        On this machine only local host names are served: a foreign page cannot read this one by
         pointing its own name here (DNS rebinding).
         """
-        token = self.server.token
-        if token is None:
-            if urlsplit(f"//{self.headers.get('Host', '')}").hostname in _LOCAL:
-                return True
+        server = self.server
+        if server.is_local and not self._is_local_name(self.headers.get("Host", "")):
             self._send(403, _TEXT, "this page is local: open it as localhost\n")
             return False
-        if _equal(query.get("token", [""])[0], token):
+        if _equal(query.get("token", [""])[0], server.token):
             # From here on by cookie, so that the address bar does not show the token.
-            cookie = f"{_COOKIE}={token}; HttpOnly; SameSite=Strict; Path=/"
+            cookie = f"{server.cookie}={server.token}; HttpOnly; SameSite=Strict; Path=/"
             self._send(303, headers={"Location": "/", "Set-Cookie": cookie})
             return False
-        if _equal(self._cookie(), token):
+        if server.is_local or _equal(self._cookie(), server.token):
             return True
         self._send(401, _TEXT, "open the address with the token that `redqueen watch` printed\n")
         return False
 
     def _cookie(self) -> str:
         try:
-            morsel = SimpleCookie(self.headers.get("Cookie", "")).get(_COOKIE)
+            morsel = SimpleCookie(self.headers.get("Cookie", "")).get(self.server.cookie)
         except CookieError:
             return ""
         return morsel.value if morsel else ""

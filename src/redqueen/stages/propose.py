@@ -1,16 +1,16 @@
 """The propose stage: teachers write problems, several for each prompt, so that they can be compared
-with each other."""
+with each other. What people have posed comes beside them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from redqueen.config.stages import ProposeConfig
 from redqueen.core.pipeline import Check, Ports
-from redqueen.core.state import ProposalResult, StepState
+from redqueen.core.state import PairingState, PersonResult, ProposalResult, StepState
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
-from redqueen.records import Author, Problem, Proposal
+from redqueen.records import Author, Member, Pairing, Problem, Proposal, Rejection
 from redqueen.rng import seed_for, stream
-from redqueen.tasks import TaskKind
+from redqueen.tasks import Reject, TaskKind
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
@@ -25,6 +25,9 @@ def propose(states: Sequence[StepState], ports: Ports, verification: Check[Propo
             asked = list(request_proposals(state, ports))
             state.results = [request.item for request in asked]
             requests += asked
+        if state.people:
+            state.posed = list(_posed_problems(state, ports.kinds))
+            verification.add(state.posed)
 
     def receive(completions: Sequence[TextCompletion]) -> None:
         results: list[ProposalResult] = []
@@ -94,3 +97,29 @@ def _fixed_problems(state: StepState) -> Iterator[ProposalResult]:
         for kind, payload in world.source(world.seed, state.step, student, count):
             yield ProposalResult(match, prompt, Proposal(kind, ""), payload)
             prompt += 1
+
+
+def _posed_problems(state: StepState, kinds: Mapping[str, TaskKind]) -> Iterator[ProposalResult]:
+    for person in state.people:
+        if person.action.action == "pose" and not person.outcome:
+            yield _pose(state, person, kinds)
+
+
+def _pose(state: StepState, person: PersonResult, kinds: Mapping[str, TaskKind]) -> ProposalResult:
+    """A person's blocks are read as a teacher's are. Kinds that derive their problems from an
+    archived one are told which."""
+    world, action = state.world, person.action
+    name, blocks = (
+        action.content["kind"],
+        [(label, text) for label, text in action.content["blocks"]],
+    )
+    references = tuple(p for p in world.archive if p.key == action.content["reference"])
+    payload: object
+    try:
+        payload = kinds[name].read_proposal(blocks, references)
+    except Reject as reject:
+        payload = Rejection(reject.reason, str(reject))
+    match = PairingState(-1, Pairing(Member(action.member, "teacher", -1), world.students[0], 0.5))
+    text = "\n".join(f"{label}:\n{text}" for label, text in blocks)
+    proposal = Proposal(name, text, references, Author(action.member, 0))
+    return ProposalResult(match, -1, proposal, payload, person=person)

@@ -15,6 +15,7 @@ from redqueen.tasks.prompts import has_reasoning
 def record(states: Sequence[StepState], ports: Ports) -> None:
     for state in states:
         _remember(state, ports.kinds)
+        _tell_people(state)
         _measure(state, ports.kinds)
 
 
@@ -22,7 +23,7 @@ def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
     world = state.world
     policy = world.config.archive.policy
     admits = POLICIES[policy.type]
-    for result, problem in state.solvable:
+    for result, problem in [*state.solvable, *state.posed_problems]:
         result.new = problem.key not in world.known
         world.known.add(problem.key)
         world.behaviours.add(result.behaviour)
@@ -35,6 +36,20 @@ def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
         world.archive.solved(problem.key, result.solve_rate or 0.0, state.step)
     world.steps_without_problem = 0 if state.solvable else world.steps_without_problem + 1
     world.steps_without_update = 0 if state.updates else world.steps_without_update + 1
+
+
+def _tell_people(state: StepState) -> None:
+    """What came of the problems that they posed."""
+    for result in state.posed:
+        assert result.person is not None
+        if isinstance(result.verdict, Rejection):
+            verdict = result.verdict
+            result.person.outcome = "rejected"
+            result.person.detail = f"{verdict.reason}: {verdict.detail}".removesuffix(": ")
+        else:
+            correct = sum(attempt.verdict == "correct" for attempt in result.attempts)
+            result.person.outcome, result.person.problem = "accepted", result.verdict.key
+            result.person.detail = f"{correct} of {len(result.attempts)} attempts are correct"
 
 
 def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
@@ -72,6 +87,7 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
         values = (problem.features[name] for problem in own if name in problem.features)
         _mean(metrics, f"complexity/{name}", values)
     _measure_race(state)
+    _measure_people(state)
     metrics["coverage/cells"] = len(world.cells)
     metrics["coverage/behaviours"] = len(world.behaviours)
     metrics["archive/size"] = len(world.archive)
@@ -88,6 +104,16 @@ def _measure_race(state: StepState) -> None:
         metrics["replay/count"] = len(state.replays)
         metrics["replay/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
         _mean(metrics, "replay/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
+
+
+def _measure_people(state: StepState) -> None:
+    if state.posed:
+        attempts = [attempt for result in state.posed for attempt in result.attempts]
+        rollouts = _rollouts(attempt.rollout for attempt in attempts)
+        state.metrics["people/posed"] = len(state.posed)
+        state.metrics["people/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
+        verdicts = [attempt.verdict for attempt in attempts if attempt.verdict != "voided"]
+        _mean(state.metrics, "people/pass_rate", (one == "correct" for one in verdicts))
 
 
 def _measure_kinds(state: StepState) -> None:

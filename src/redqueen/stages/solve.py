@@ -23,7 +23,9 @@ REPLAYED = Member("replayed", "teacher", -1)
 def solve(states: Sequence[StepState], ports: Ports) -> None:
     """Sample and grade all attempts. Meanwhile the sandbox also probes how new problems behave."""
     probing: Check[ProposalResult] = Check(ports.background, lambda results: _probe(results, ports))
-    probing.add([result for state in states for result, _ in state.solvable])
+    probing.add(
+        [result for state in states for result, _ in [*state.solvable, *state.posed_problems]]
+    )
     for state in states:
         state.replays = list(_replay(state))
     asked = [one for state in states for one in _request_attempts(state, ports)]
@@ -101,7 +103,7 @@ def grade_answers(
 def _void_problems(state: StepState) -> None:
     """What one attempt shows to be no problem is none for all who attempted it in this step: nobody
     learns from it, and its proposal is rejected after all."""
-    attempted = [*state.solvable, *state.replayed]
+    attempted = state.attempted
     reasons = {
         problem.key: attempt.detail
         for result, problem in attempted
@@ -136,13 +138,15 @@ def _replay(state: StepState) -> Iterator[ProposalResult]:
 def _request_attempts(
     state: StepState, ports: Ports
 ) -> Iterator[tuple[ProposalResult, Member, TextRequest]]:
-    """Several attempts at every problem, split between the students that meet it."""
+    """Several attempts at every problem, split between the students that meet it. A problem that a
+    person posed is attempted as often by each of them."""
     world, config = state.world, state.world.config.solve
-    for result, problem in [*state.solvable, *state.replayed]:
+    for result, problem in state.attempted:
         students = state.students_of(result)
+        attempts = config.attempts * (1 if result.person is None else len(students))
         prompt = ports.prompt_format.render(ports.kinds[problem.kind].ask_answer(problem))
-        for number in range(config.attempts):
-            student = students[number * len(students) // config.attempts]
+        for number in range(attempts):
+            student = students[number * len(students) // attempts]
             yield (
                 result,
                 student,

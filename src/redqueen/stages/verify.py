@@ -5,8 +5,9 @@ Proposals are verified while others are still being sampled: `start_verification
 stage, `verify` after it.
 
 Covered: form, literals, static checks, limits, determinism, outputs without a literal, outputs too
-long, duplicates. Not covered: whether a problem is any good, which is what students are for, and
-whether it stays what it is when answers are graded: the solve stage voids those that do not.
+long, duplicates, what people have vetoed. Not covered: whether a problem is any good, which is what
+students are for, and whether it stays what it is when answers are graded: the solve stage voids
+those that do not.
 """
 
 from collections.abc import Container, Hashable, Mapping, Sequence
@@ -58,13 +59,15 @@ def verify(states: Sequence[StepState], ports: Ports, verification: Check[Propos
     ports.add_time("propose", -during_sampling)
     ports.add_time("verify", during_sampling, waited=verification.blocked_s)
     for state in states:
+        _reject_vetoed(state, ports.kinds)
         if state.world.config.is_fixed:
             # fixed problems may come again in a later step, and to other students, but not twice to
             # one
             for match in state.pairings:
                 _reject_duplicates([r for r in state.results if r.match is match], ())
+            _reject_duplicates(state.posed, state.world.known)
         else:
-            _reject_duplicates(state.results, state.world.known)
+            _reject_duplicates([*state.results, *state.posed], state.world.known)
 
 
 def verify_proposals(
@@ -123,6 +126,15 @@ def without_duplicates(verdicts: Sequence[Verdict], known: Container[str]) -> li
             seen.add(verdict.key)
         kept.append(verdict)
     return kept
+
+
+def _reject_vetoed(state: StepState, kinds: Mapping[str, TaskKind]) -> None:
+    """What people do not want to see again, by itself or with other values."""
+    vetoed = state.world.vetoed
+    for result, problem in [*state.solvable, *state.posed_problems] if vetoed else ():
+        structure = kinds[problem.kind].structure(problem)
+        if problem.key in vetoed or structure in vetoed:
+            result.verdict = Rejection("vetoed", structure)
 
 
 def _reject_duplicates(results: Sequence[ProposalResult], known: Container[str]) -> None:

@@ -23,7 +23,7 @@ _BETA = 25 / 6
 _PROBLEMS = """SELECT q.problem, q.kind, p.step, p.teacher, m.student, q.payload, q.gold,
         q.features, q.cell, q.structure, q.behaviour, p.shown
     FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
-    JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
+    LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
     WHERE p.world = :world ORDER BY p.step, p.proposal"""
 _ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
     WHERE world = :world AND verdict <> 'voided' GROUP BY problem"""

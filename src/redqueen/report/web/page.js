@@ -158,7 +158,10 @@ function header() {
 
 function sectionNode(section, views) {
   const figures = section.figures.map((one) => (one.custom ? customFigure : panelFigure)(one, views)).filter(Boolean);
-  return html("section", { id: section.id }, html("h2", { text: section.title }),
+  const before = section.before ? section.before() : null;
+  if (section.optional && !before && !figures.length) return null;
+  if (before && !figures.length) return html("section", { id: section.id }, html("h2", { text: section.title }), before);
+  return html("section", { id: section.id }, html("h2", { text: section.title }), before,
     figures.length ? html("div", { class: "figures" }, figures)
       : html("p", { class: "note", text: "The ledger has no records for this section." }));
 }
@@ -170,12 +173,13 @@ function render() {
     html("div", { class: "summary" },
       views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
-  const links = html("nav", { "aria-label": "sections" }, [...SECTIONS, { id: "problems", short: "Problems" }].map((section) =>
+  const sections = [...SECTIONS, PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
+  const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }].map((section) =>
     html("a", { href: `#${section.id}`, text: section.short })));
   const windows = DATA.views.some((view) => view.window > 1) ? " A point is the mean over several steps." : "";
   const footer = html("footer", { class: "note", text: `Made by redqueen ${DATA.version} from the ledger alone.${windows}` });
   document.getElementById("page").replaceChildren(
-    header(), links, summary, ...SECTIONS.map((section) => sectionNode(section, views)), browser, footer);
+    header(), links, summary, ...sections.map(([, node]) => node), browser, footer);
   redraws.forEach((redraw) => redraw());
 }
 
@@ -185,9 +189,10 @@ async function poll() {
     const answer = await fetch(`data.json?seen=${encodeURIComponent(DATA.stamp)}`, { credentials: "same-origin" });
     if (answer.status === 200) {
       DATA = await answer.json();
-      const at = scrollY;
+      const at = scrollY, focused = document.activeElement;
       render();
       scrollTo(0, at);
+      if (focused && focused.isConnected) focused.focus({ preventScroll: true });
     } else if (answer.status !== 204) throw new Error(String(answer.status));
     document.getElementById("live").textContent = `live · updated ${new Date().toLocaleTimeString()}`;
   } catch (error) {

@@ -10,6 +10,9 @@ function difficultyOf(item) {
   return item.solve_rate <= 1 / 3 ? "hard" : item.solve_rate <= 2 / 3 ? "medium" : "easy";
 }
 
+// Problems that people posed are for everybody.
+const studentOf = (item) => item.student ?? (item.teacher.startsWith("person:") ? "all" : "?");
+
 const isSame = (one, other) => one && other && one.step === other.step && one.proposal === other.proposal;
 
 // All text of a proposal: as its task kind shows the problem, else as the teacher wrote it.
@@ -28,15 +31,15 @@ function block(title, text) {
   return html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
 }
 
-function attemptNode([text, verdict, detail, reward, advantage, tokens], at) {
+function attemptNode([text, verdict, detail, reward, advantage, tokens, student], at) {
   const [reasoning, answer] = splitReasoning(text);
   return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
-    html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
+    html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), visible(` · ${student}`), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
     block("reasoning", reasoning), block("answer", answer), detail ? html("p", { class: "note", text: visible(detail) }) : null);
 }
 
-function proposalNodes(item) {
-  const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${item.student ?? "?"}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];
+function proposalNodes(item, view) {
+  const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${studentOf(item)}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];
   facts.push(...Object.entries(item.features || {}).map(([name, value]) => `${name} ${value}`));
   const rejection = item.rejection === null ? null
     : html("p", { class: "rejected", text: visible(`rejected: ${item.rejection}${item.detail ? " – " + item.detail : ""}`) });
@@ -44,7 +47,7 @@ function proposalNodes(item) {
   const heading = attempts.length
     ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} correct` }) : null;
   const body = (item.blocks || [["text", item.text]]).map(([label, text]) => block(visible(label), text));
-  return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, heading, ...attempts].filter(Boolean);
+  return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, vetoButtons(item, DATA.views.indexOf(view)), heading, ...attempts].filter(Boolean);
 }
 
 // The filter and the selection survive an update of a live page.
@@ -100,12 +103,12 @@ function problemBrowser(views) {
       selected = item;
       list.querySelector("[aria-current]")?.removeAttribute("aria-current");
       button.setAttribute("aria-current", "true");
-      detail.replaceChildren(...proposalNodes(item));
+      detail.replaceChildren(...proposalNodes(item, views[filter.view]));
       if (isPhone) detail.scrollIntoView({ block: "start" });
     };
     const button = html("button", { class: "row", role: "listitem", "aria-current": isSame(item, selected) ? "true" : null, onclick: choose },
       html("i", { style: `background:${DIFFICULTY[difficultyOf(item)] || "#7d8590"}` }), html("span", { text: `step ${item.step}` }),
-      html("span", { text: visible(`${item.teacher} → ${item.student ?? "?"}`) }), html("span", { text: visible(item.kind) }),
+      html("span", { text: visible(`${item.teacher} → ${studentOf(item)}`) }), html("span", { text: visible(item.kind) }),
       html("em", { text: visible(outcome) }));
     return button;
   }
@@ -123,6 +126,6 @@ function problemBrowser(views) {
   if (!isPhone) selected = items().find((item) => isSame(item, selected)) || items().find((item) => item.problem) || null;
   buildFilters();
   refresh();
-  if (selected) detail.replaceChildren(...proposalNodes(selected));
+  if (selected) detail.replaceChildren(...proposalNodes(selected, views[filter.view]));
   return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));
 }

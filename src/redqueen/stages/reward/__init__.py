@@ -5,8 +5,10 @@ from collections.abc import Sequence
 
 from redqueen.core.state import Judged, ProposalResult, StepState
 from redqueen.records import Attempt, Author, Problem
+from redqueen.stages.reward.people import Strengths, fit_bradley_terry
 from redqueen.stages.reward.student import STUDENT_REWARDS
 from redqueen.stages.reward.teacher import TEACHER_REWARDS
+from redqueen.tasks import load_kind
 
 
 def reward(states: Sequence[StepState]) -> None:
@@ -24,13 +26,29 @@ def _reward_world(state: StepState) -> None:
             result.novel = result.behaviour not in behaviours
             behaviours.add(result.behaviour)
         result.reward = reward_teacher(_judged(result), teacher.options)
-    for result, _ in state.replayed:
+    _add_people(state)
+    for result, _ in [*state.posed_problems, *state.replayed]:
         result.solve_rate = solve_rate(result.attempts)
-    for result in (*state.results, *state.replays):
+    for result in (*state.results, *state.posed, *state.replays):
         result.attempt_rewards = [
             0.0 if attempt.verdict == "voided" else reward_student(attempt, student.options)
             for attempt in result.attempts
         ]
+
+
+def _add_people(state: StepState) -> None:
+    """What people think of a problem like this one, from this teacher, where that counts."""
+    weight, comparisons = state.world.config.reward.people_weight, state.world.comparisons
+    if not (weight and comparisons):
+        return
+    strengths = Strengths(fit_bradley_terry(comparisons))
+    terms = []
+    for result, problem in state.solvable:
+        structure = load_kind(problem.kind).structure(problem)
+        terms.append(weight * strengths.preference(result.teacher.member, structure))
+        result.reward += terms[-1]
+    if terms:
+        state.metrics["reward/people"] = sum(terms) / len(terms)
 
 
 def _judged(result: ProposalResult) -> Judged:

@@ -162,7 +162,7 @@ def _collect(state: StepState) -> tuple[list[Sample], list[_Place]]:
     past = {past.member.id for past in state.world.hall_of_fame}
     alone = state.world.config.propose.samples == 1
     most = state.world.config.update.attempts
-    for number, result in enumerate([*state.results, *state.replays]):
+    for number, result in enumerate([*state.results, *state.replays, *state.posed]):
         teacher, kind = result.teacher.member, result.proposal.kind
         result.attempt_advantages = [0.0] * len(result.attempts)
         if result.proposal.rollout is not None and teacher not in past:
