@@ -8,6 +8,7 @@ from redqueen.benchmarks.suite import Suite
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
 from redqueen.evaluate.heldout import HeldOut
+from redqueen.evaluate.probes import Shortcuts
 from redqueen.evaluate.problem_file import ProblemFile
 
 _FILE = ".jsonl"
@@ -18,6 +19,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
+        "shortcut": Shortcuts(),
         **BENCHMARKS,
     },
 )

@@ -8,6 +8,7 @@ from typing import Any
 from redqueen.ledger.lock import is_held
 from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.compute import SAMPLED
+from redqueen.report.drift import drift
 from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
 from redqueen.report.run_view import Run, RunView, open_views
@@ -61,6 +62,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "rejections": curriculum.rejections(view, counts),
         "novelty": curriculum.novelty(view),
         "templates": curriculum.templates(view),
+        "drift": drift(view),
         "suites": scores.suites(view),
         "crossplay": scores.crossplay(view),
         "students_by_kind": scores.by_kind(view, counts, "student"),

@@ -10,6 +10,7 @@ from redqueen.core.state import StepState
 from redqueen.records import Problem, Rejection, Rollout
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import has_reasoning
+from redqueen.tasks.surface import measure_drift
 
 
 def record(states: Sequence[StepState], ports: Ports) -> None:
@@ -72,6 +73,7 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
         values = (problem.features[name] for problem in own if name in problem.features)
         _mean(metrics, f"complexity/{name}", values)
     _measure_race(state)
+    _measure_drift(state, kinds)
     metrics["coverage/cells"] = len(world.cells)
     metrics["coverage/behaviours"] = len(world.behaviours)
     metrics["archive/size"] = len(world.archive)
@@ -88,6 +90,27 @@ def _measure_race(state: StepState) -> None:
         metrics["replay/count"] = len(state.replays)
         metrics["replay/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
         _mean(metrics, "replay/pass_rate", (attempt.verdict == "correct" for attempt in attempts))
+
+
+def _measure_drift(state: StepState, kinds: dict[str, TaskKind]) -> None:
+    """What new problems look like, and in which letters members write."""
+    world = state.world
+    state.metrics |= measure_drift(
+        [(problem.kind, kinds[problem.kind].surface(problem)) for problem in state.problems],
+        {
+            "teacher": [result.proposal.text for result in state.results],
+            "student": [attempt.text for attempt in state.attempts],
+        },
+    )
+    for name, most in world.config.stop.drift.items():
+        values = [
+            value
+            for metric, value in state.metrics.items()
+            if f"{metric}/".startswith(f"drift/{name}/")
+        ]
+        if values:  # a step without such problems says nothing
+            above = max(values) > most
+            world.steps_adrift[name] = world.steps_adrift.get(name, 0) + 1 if above else 0
 
 
 def _measure_kinds(state: StepState) -> None:

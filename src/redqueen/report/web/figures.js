@@ -166,6 +166,15 @@ function templateList(view) {
   return { title: "Most common templates", note, node: html("div", { class: "templates" }, examples) };
 }
 
+// First against last quarter; of texts the share of the commonest.
+function driftTable(view) {
+  if (!view.drift.rows.length) return null;
+  const head = ["kind", "what", "first quarter", "last quarter", "problems"];
+  const rows = view.drift.rows.map((one) => [one.kind, one.name.replaceAll("_", " ").replace(/ top$/, ": share of the commonest"), one.first ?? "", one.last, one.problems]);
+  const common = view.drift.answers.map((one) => `${one.kind}: ${visible(one.answer).slice(0, 40)} (${FORMATS.share(one.share)})`).join(" · ");
+  return { title: "Surface of problems", note: `Means over invented problems. Commonest answers of the last quarter: ${common || "none"}.`, node: plainTable([head, ...rows]) };
+}
+
 const FEATURES = { ast_depth: "AST depth", cyclomatic: "cyclomatic complexity", loc: "lines of code", steps_executed: "steps executed" };
 
 // The features that the task kinds of a run record, in their order.
@@ -210,6 +219,11 @@ const SECTIONS = [
       panels: (view) => (view.templates.programs ? [{ type: "lines", title: "Shared templates", x: view.templates.ends, unit: "share", zero: true, series: [
         { name: "two programs of one teacher", color: TEACHER, y: view.templates.within }, { name: "of two teachers", color: SERIES[6], y: view.templates.between, dash: true }] }] : []) },
     { id: "most-common", custom: templateList },
+  ] },
+  { id: "drift", short: "Drift", title: "Drift: do problems change their looks?", figures: [
+    { id: "answers-drift", note: "By task kind. Trivial: 0, [], True and their like. A shown answer stands in what the student is given, an echo equals the input. Rising lines: answers can be guessed.", wide: true, title: "Answers", small: 300,
+      panels: (view) => [["answer_trivial", "Trivial answers"], ["answer_shown", "Answers shown"], ["answer_echo", "Output equals input"], ["answer_top", "Share of the commonest answer"]].flatMap(([name, title]) => kindLines(view, title, `drift/${name}/`)) },
+    { id: "surface-drift", wide: true, custom: driftTable },
   ] },
   { id: "matrix", short: "Pairings", title: "Who solves whose problems", figures: [
     { id: "solve-matrix", wide: true, title: "Solve rate by teacher and student", small: 180, panels: matrixPanels,

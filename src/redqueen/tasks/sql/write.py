@@ -5,7 +5,7 @@ Hidden rows follow from the shown ones, not from the teacher. A student's query 
 beside them but never beside gold, and nothing of the teacher's runs: there is nothing to control.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
@@ -22,6 +22,7 @@ from redqueen.tasks.sql.databases import (
 )
 from redqueen.tasks.sql.examples import EXAMPLES
 from redqueen.tasks.sql.texts import FEW_SHOT, PROPOSE_QUESTION, WRITE
+from redqueen.tasks.surface import describe_surface
 
 
 class SqlQ(SqlKind):
@@ -52,6 +53,11 @@ class SqlQ(SqlKind):
         rows = write_rows(read_result(problem.gold[0]).rows)
         given = (("tables", database.tables), ("question", database.question), ("result", rows))
         return self.request("student", WRITE, given, few_shot=FEW_SHOT["write"])
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        """The answer is shown where the question has the query."""
+        database: Database = problem.payload
+        return describe_surface((("question", database.question),), database.query)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         query = read_sql(blocks, "query")
