@@ -27,6 +27,7 @@ from redqueen.report.gather import gather_runs
 from redqueen.report.page import gather_report, report, report_page
 from redqueen.report.run_view import Windows, open_views
 from redqueen.report.sample import sample_proposals
+from redqueen.sandbox.pool import SandboxPool
 from tests.problems import addition
 from tests.report.synthetic import Synthetic
 
@@ -651,3 +652,16 @@ def test_problems_are_shown_as_their_kind_shows_them_and_as_stored_without_it(
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
     text = report_page({"views": [], "title": "</title><script>1</script>"})
     assert text.count("<script") == 2 and "</title><script>" not in text
+
+
+def test_reasoning_is_held_against_execution_on_demand(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Synthetic(
+        steps=1, thought="y = 0", program="def f(x):\n    y = x * {n} + {m} + {k}\n    return y\n"
+    ).write(folder)
+    plain = gather_report([folder])["views"][0]["problems"]["items"]
+    assert all(len(attempt) == 6 for item in plain for attempt in item.get("attempts", ()))
+    with SandboxPool() as pool:
+        items = gather_report([folder], sandbox=pool)["views"][0]["problems"]["items"]
+    marked = [attempt for item in items for attempt in item.get("attempts", ())]
+    assert marked and all(len(attempt) == 7 for attempt in marked)

@@ -33,7 +33,7 @@ def _lines(view: RunView, step: int, number: int) -> Iterator[str]:
     )
     for label, text in proposal["blocks"]:
         yield f"\n{label}:\n{text.rstrip()}"
-    for place, (text, verdict, detail, reward, _, tokens) in enumerate(proposal["attempts"], 1):
+    for place, (text, verdict, detail, reward, _, tokens, *_) in enumerate(proposal["attempts"], 1):
         why = f" ({detail})" if detail else ""
         yield f"\n--- attempt {place}: {verdict}, reward {reward}, {tokens} tokens{why}"
         yield text.rstrip()

@@ -23,7 +23,7 @@ _HACKS = {
 }
 """Shares above which problems of one kind look suspicious."""
 _COMMON_ANSWER = 0.3
-_REUSE = 4
+_REUSE = 5
 _FOREIGN = 0.05
 
 
