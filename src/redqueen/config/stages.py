@@ -232,14 +232,16 @@ class EvolveConfig(Section):
     share: float = Field(default=0.25, ge=0, le=1)
     """Share of each role's members that are replaced, rounded down; the last one never is."""
     fitness: Annotated[OneOf, chosen_from("fitness", "exam")] = default("exam")
-    """What students are ranked by: exam (their skill in the common exam), or rating (the lower
-    bound, mu - 3 sigma)."""
+    """What students are ranked by: exam (their skill in the common exam), shared (the same, with
+    the points of a problem divided between those who solve it), or rating (the lower bound, mu - 3
+    sigma)."""
     teacher_fitness: Annotated[OneOf, chosen_from("teacher fitness", "reward")] = default("reward")
     """What teachers are ranked by, since members were last replaced: reward (the mean over their
     proposals), information (how well their problems in the exam tell students apart), progress (how
     far their students have come since the last exam), or rating."""
     selection: Annotated[OneOf, chosen_from("selection", "truncation")] = default("truncation")
-    """Who dies and who breeds: truncation or tournament."""
+    """Who dies and who breeds: truncation, tournament, or lexicase (problem by problem of the exam,
+    which keeps specialists)."""
     crossover_share: float = Field(default=0.5, ge=0, le=1)
     """Chance that a child is a crossover of two and not a mutation of one."""
     mutations: tuple[Annotated[OneOf, chosen_from("mutation")], ...] = Field(
