@@ -112,7 +112,8 @@ class Logic(Kind):
         fields = read_json(text)
         if not fields or not all(type(value) in (int, str) for value in fields.values()):
             raise Malformed("expected a number or a text for every variable")
-        return _write(fields)
+        # a domain has no text of digits, so "3" can only mean 3
+        return _write({name: _number(str(value)) for name, value in fields.items()})
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
         return None

@@ -21,7 +21,7 @@ from redqueen.tasks.sql.databases import (
     write_rows,
 )
 from redqueen.tasks.sql.examples import EXAMPLES
-from redqueen.tasks.sql.texts import FEW_SHOT, PROPOSE_QUESTION, WRITE
+from redqueen.tasks.sql.texts import FEW_SHOT, ORDERED, PROPOSE_QUESTION, UNORDERED, WRITE
 from redqueen.tasks.surface import describe_surface
 
 
@@ -50,9 +50,12 @@ class SqlQ(SqlKind):
 
     def ask_answer(self, problem: Problem) -> Request:
         database: Database = problem.payload
-        rows = write_rows(read_result(problem.gold[0]).rows)
+        results = [read_result(gold) for gold in problem.gold]
+        rows = write_rows(results[0].rows)
+        # hidden rows may be in an order where the shown ones are too few to be in any
+        order = ORDERED if any(result.ordered for result in results) else UNORDERED
         given = (("tables", database.tables), ("question", database.question), ("result", rows))
-        return self.request("student", WRITE, given, few_shot=FEW_SHOT["write"])
+        return self.request("student", WRITE.format(order=order), given, few_shot=FEW_SHOT["write"])
 
     def surface(self, problem: Problem) -> Mapping[str, float | str]:
         """The answer is shown where the question has the query."""
