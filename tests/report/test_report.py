@@ -441,6 +441,19 @@ def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
     assert sum(row["problems"] for row in drift["reuse"]) == problems
 
 
+def test_exams_show_who_is_good_at_what(run: Path) -> None:
+    (view,) = gather_runs([run])
+    with open_run(run) as reader:
+        sums = reader.connection.execute(
+            "SELECT step, sum(attempts), sum(correct) FROM exams GROUP BY step ORDER BY step"
+        ).fetchall()
+    shown = [
+        (one["step"], sum(cell[2] for cell in one["cells"]), sum(cell[3] for cell in one["cells"]))
+        for one in view["specialists"]
+    ]
+    assert shown == [tuple(row) for row in sums]
+
+
 def test_a_copy_of_a_held_out_item_is_near_it_and_a_plain_problem_is_not() -> None:
     items = load_suite("heldout-quick").items(None, None)
     shingles, sizes = drift_figures._index("heldout-quick")

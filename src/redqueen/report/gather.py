@@ -15,6 +15,7 @@ from redqueen.report.findings import list_findings
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
 from redqueen.report.selection import selection
+from redqueen.report.specialists import specialists
 from redqueen.sandbox import Sandbox
 
 
@@ -75,6 +76,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "suites": scores.suites(view),
         "crossplay": scores.crossplay(view),
         "students_by_kind": scores.by_kind(view, counts, "student"),
+        "specialists": specialists(view),
         "teachers_by_kind": scores.by_kind(view, counts, "teacher"),
         "problems": sample_proposals(view, max_chars),
     }

@@ -86,6 +86,14 @@ function kindPanel({ slots, kinds, cells }, title, color) {
   return [{ type: "heat", title, rows: slots, columns: kinds, cells: shown, color, unit: "share" }];
 }
 
+function specialistPanels(view) {
+  return view.specialists.map(({ step, members, columns, cells }) => {
+    const shown = emptyCells(members, columns);
+    for (const [member, column, attempts, correct] of cells) shown[member][column] = { value: correct / attempts, note: `${correct} of ${attempts}` };
+    return { type: "heat", title: `exam of step ${step}`, rows: members, columns, cells: shown, color: STUDENT, unit: "share", most: 62 };
+  });
+}
+
 function tierPanels({ suite, tiers }) {
   return [...new Set(tiers.map((row) => row[1]))].map((kind) => {
     const own = tiers.filter((row) => row[1] === kind);
@@ -247,6 +255,8 @@ const SECTIONS = [
   { id: "members", short: "Strengths", title: "Strengths of members", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",
       panels: (view) => kindPanel(view.students_by_kind, "Students, by kind", STUDENT) },
+    { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
+      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
     { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", TEACHER) },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },
