@@ -262,6 +262,9 @@ class EvolveConfig(Section):
     periodically, and as the soup that the run hands over."""
     merge_every: int = Field(default=0, ge=0)
     """Steps between two times that students restart from their merge; 0: never."""
+    migrate_every: int = Field(default=0, ge=0)
+    """Steps between two times that the fittest student of each world of a study is copied over the
+    least fit of the next; 0: never. In a study file: `migration`."""
     merge_share: float = Field(default=1.0, gt=0, le=1)
     """Share of the students that restart from it, the weakest; 1: all."""
     exam: ExamConfig = Field(default_factory=ExamConfig)
@@ -276,6 +279,10 @@ class EvolveConfig(Section):
         if self.crossover_share > 0 and not self.crossovers:
             raise ValueError("crossovers are empty: name some, or set crossover_share = 0")
         return self
+
+    def migration_due(self, steps_done: int) -> bool:
+        """Whether worlds exchange members after so many steps."""
+        return self.migrate_every > 0 and steps_done % self.migrate_every == 0
 
     def merge_due(self, steps_done: int) -> bool:
         """Whether students restart from their merge after so many steps."""
