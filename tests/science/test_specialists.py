@@ -86,3 +86,17 @@ def test_a_clone_shares_its_points_with_its_twin() -> None:
         for one in (taken, twins)
     )
     assert together < 0.75 * alone
+
+
+def test_so_many_die_by_cases_and_survivors_are_the_parents() -> None:
+    for seed in range(20):
+        taken = exam(Random(seed))
+        members = standings(taken, "exam")
+        for count in range(4):
+            settings = Lexicase(type="lexicase", draws=20)
+            selected = lexicase(members, count, settings, Random(seed))
+            assert len({one.member for one in selected.dead}) == count == len(selected.parents)
+            survivors = set(members) - set(selected.dead)
+            for parents in selected.parents:
+                assert set(parents) <= survivors and len(parents) == min(2, len(survivors))
+            assert selected == lexicase(members, count, settings, Random(seed))
