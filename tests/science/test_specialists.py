@@ -82,7 +82,8 @@ def test_a_clone_shares_its_points_with_its_twin() -> None:
         taken.problems, 2, {**taken.correct, "S4": taken.correct["S3"]}, dict(taken.skills)
     )
     alone, together = (
-        FITNESS["shared"](Member("S3", "student", 3), Evidence(exam=one), None) / len(one.correct)
+        (FITNESS["shared"](Member("S3", "student", 3), Evidence(exam=one), None) or 0.0)
+        / len(one.correct)
         for one in (taken, twins)
     )
     assert together < 0.75 * alone

@@ -9,7 +9,8 @@ import pytest
 from redqueen.benchmarks.suite import BASE
 from redqueen.evaluate.suites import load_suite
 from redqueen.tasks import load_kind
-from redqueen.tasks.surface import foreign_letters, is_shown, measure_drift
+from redqueen.tasks.prompts.compact import write_blocks
+from redqueen.tasks.surface import Surface, foreign_letters, is_shown, measure_drift
 from tests.problems import code_problem
 from tests.scripted import (
     Script,
@@ -19,7 +20,6 @@ from tests.scripted import (
     scripted_run,
     student,
     teacher,
-    write_blocks,
 )
 
 LOOP = "def f(words):\n    total = 0\n    for word in words:\n        total += len(word)\n    return total\n"
@@ -50,7 +50,11 @@ def test_a_message_that_has_a_line_of_the_program_is_seen() -> None:
 
 
 def test_drift_is_measured_by_kind_and_role() -> None:
-    surfaces = [("a", {"n": 1.0, "t": "x"}), ("a", {"n": 3.0, "t": "x"}), ("b", {"n": 5.0})]
+    surfaces: list[tuple[str, Surface]] = [
+        ("a", {"n": 1.0, "t": "x"}),
+        ("a", {"n": 3.0, "t": "x"}),
+        ("b", {"n": 5.0}),
+    ]
     metrics = measure_drift(surfaces, {"teacher": ["ab"], "student": []})
     assert metrics == {
         "drift/n/a": 2.0, "drift/t_top/a": 1.0, "drift/n/b": 5.0, "drift/foreign/teacher": 0.0,

@@ -126,7 +126,7 @@ def _trace(items: Sequence[Item], sandbox: Sandbox, max_tokens: int) -> list[_Tr
         if outcome is not None
     ]
     altered = [_alter(one) for one in traced]
-    others = _run([one and one.job for one in altered], sandbox)
+    others = _run([one.job if one else None for one in altered], sandbox)
     return [
         _with_alteration(one, change, others) for one, change in zip(traced, altered, strict=True)
     ]

@@ -24,10 +24,7 @@ class Shortcuts(ProblemSuite):
     def __init__(self, name: str = "shortcut", problems: ProblemSuite | None = None) -> None:
         self.name = name
         self.problems = problems or HeldOut("heldout-quick")
-
-    @property
-    def max_tokens(self) -> int:
-        return self.problems.max_tokens
+        self.max_tokens = self.problems.max_tokens
 
     def prompt_version(self, style: PromptStyle) -> str:
         return f"spoilt-{self.problems.prompt_version(style)}"

@@ -308,6 +308,9 @@ class Kind:
     def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
         return problem.key
 
+    def ask_answer(self, problem: Problem) -> Request:
+        raise NotImplementedError(f"{type(self).__name__} does not say what a student is asked")
+
     def surface(self, problem: Problem) -> Mapping[str, float | str]:
         return describe_surface(self.ask_answer(problem).given, problem.gold[0])
 

@@ -11,6 +11,8 @@ from typing import Any
 
 from redqueen.tasks.gym.entries import Gym, entries_of
 
+__all__ = ["KINDS", "SOURCES", "entries_of"]
+
 KINDS = {"gym": Gym()}
 SOURCES = {"reasoning-gym": entries_of()}
 

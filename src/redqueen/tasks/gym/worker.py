@@ -27,7 +27,7 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     try:
-        from reasoning_gym.factory import DATASETS  # type: ignore[import-not-found]
+        from reasoning_gym.factory import DATASETS
     except ImportError as error:
         send({"refused": f"the package reasoning-gym cannot be imported ({error})"})
         return
