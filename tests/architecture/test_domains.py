@@ -71,7 +71,7 @@ def test_a_new_domain_is_one_folder(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [
-        [*list(KINDS)[:4], "riddle", *list(KINDS)[4:]], True, [["a piano"]],
+        [*list(KINDS)[:5], "riddle", *list(KINDS)[5:]], True, [["a piano"]],
     ]  # fmt: skip
 
 

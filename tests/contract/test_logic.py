@@ -122,6 +122,11 @@ def test_examples_and_few_shots_are_problems_with_the_answers_that_they_show() -
     assert LOGIC.verified(read_puzzle(read_json(FEW_SHOT["teacher"].reply[0][1])), None, RULES).gold
 
 
+def test_a_number_in_quotes_is_a_number() -> None:
+    for text in ('{"a": "3", "b": -2}', "a = 3\nb = -2", '{"b": "-2", "a": 3}'):
+        assert LOGIC.read_answer([("assignment", text)]) == '{"a": 3, "b": -2}'
+
+
 @pytest.mark.parametrize(
     ("constraints", "why"),
     [

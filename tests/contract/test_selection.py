@@ -51,7 +51,7 @@ def plan(standings: list[Standing], seed: int = 0, **settings: object) -> list[R
     return plan_replacements(standings, EvolveConfig.model_validate(settings), Random(seed))
 
 
-SETTINGS = {name: SELECTIONS.choose(name) for name in ("truncation", "tournament")}
+SETTINGS = {name: SELECTIONS.choose(name) for name in ("truncation", "tournament", "lexicase")}
 
 
 def test_every_selection_is_tested() -> None:

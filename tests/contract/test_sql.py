@@ -226,6 +226,47 @@ def test_what_hardly_depends_on_the_rows_is_trivial(pool: SandboxPool) -> None:
         assert isinstance(verdict, Rejection) and verdict.reason == "trivial"
 
 
+def test_a_result_that_vanishes_on_hidden_rows_is_trivial(pool: SandboxPool) -> None:
+    """A query that gives the shown result and else nothing would be correct."""
+    query = "SELECT name FROM people WHERE id = 1 AND name = 'Ann' AND age = 30"
+    tables = (
+        "CREATE TABLE people (id INTEGER PRIMARY KEY, name TEXT, age INTEGER);\n"
+        "INSERT INTO people VALUES (1, 'Ann', 30), (2, 'Bob', 41), (3, 'Cid', 52), (4, 'Dan', 63), "
+        "(5, 'Eve', 74), (6, 'Fay', 85), (7, 'Gus', 96);"
+    )
+    (verdict,) = verify(pool, "sql_q", Database(tables, query, "Who?"))
+    assert isinstance(verdict, Rejection) and verdict.reason == "trivial"
+
+
+def test_a_student_is_told_whether_the_order_of_rows_counts(pool: SandboxPool) -> None:
+    for end, told in ((" ORDER BY age DESC, name", texts.ORDERED), ("", texts.UNORDERED)):
+        query = f"SELECT name FROM people WHERE age > 25{end}"
+        asked = load_kinds()["sql_q"].ask_answer(
+            problem(pool, "sql_q", Database(TABLES, query, "Who?"))
+        )
+        assert told in asked.instruction and "{" not in asked.instruction
+
+
+def test_a_key_that_counts_up_is_a_plain_key() -> None:
+    tables = (
+        "CREATE TABLE a (id INTEGER PRIMARY KEY AUTOINCREMENT, n TEXT);"
+        "INSERT INTO a (n) VALUES ('x'), ('y');"
+    )
+    found = run("SELECT id, n FROM a", tables)
+    assert found["tables"].startswith("CREATE TABLE a (id INTEGER PRIMARY KEY, n TEXT);")
+    assert found["results"][0]["rows"] == [(1, "x"), (2, "y")]
+    assert "refused" in run("SELECT * FROM sqlite_sequence", tables)
+
+
+def test_a_comment_makes_no_new_problem(pool: SandboxPool) -> None:
+    query = "SELECT name FROM people WHERE age > 25"
+    keys = {
+        problem(pool, "sql_o", Database(TABLES, text)).key
+        for text in (query, f"{query} /* again\n */", f"/* a */ {query} -- b", f"{query} /* open")
+    }
+    assert len(keys) == 1
+
+
 def test_answers_of_hostile_text_are_wrong_or_malformed(pool: SandboxPool) -> None:
     query = "SELECT name FROM people WHERE age > 25"
     predict, write = (

@@ -15,8 +15,11 @@ from typer.testing import CliRunner
 from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.replies import BASE_VOTE, CHOSEN, FORCED, SOUP, VOTE
+from redqueen.evaluate.suites import load_suite
+from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import Ledger, digest, open_to_read
 from redqueen.report import curriculum
+from redqueen.report import drift as drift_figures
 from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.escape import escape_controls
 from redqueen.report.findings import list_findings
@@ -24,6 +27,8 @@ from redqueen.report.gather import gather_runs
 from redqueen.report.page import gather_report, report, report_page
 from redqueen.report.run_view import Windows, open_views
 from redqueen.report.sample import sample_proposals
+from redqueen.sandbox.pool import SandboxPool
+from tests.problems import addition
 from tests.report.synthetic import Synthetic
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=\"document.title='taken'\"> <!-- '\"` \x1b[2J\x1b]0;taken\x07 \u2028 &lt; ]]>"
@@ -31,6 +36,7 @@ SECTIONS = (
     "race",
     "complexity",
     "coverage",
+    "drift",
     "matrix",
     "lineage",
     "similarity",
@@ -241,6 +247,16 @@ NOVEL: dict[str, Any] = {
 }
 
 
+DRIFT: dict[str, Any] = {
+    "rows": [],
+    "answers": [],
+    "flagged": {"code_o": {"answer_echo": ["ab12"]}},
+    "reuse": [],
+    "heldout": None,
+}
+LOOKS: dict[str, Any] = {"kind": "code_o", "first": 0.1, "problems": 90}
+
+
 def figures(**changes: Any) -> dict[str, Any]:
     """Figures in which nothing is remarkable."""
     quiet: dict[str, Any] = {
@@ -249,6 +265,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         "rejections": {"totals": {}, "proposals": 100}, "novelty": NOVEL,
         "templates": {"programs": 90, "within": [0.01] * 20}, "updates": {}, "timings": {"totals": []}, "suites": [], "crossplay": {"students": [], "problems": [], "cells": []},
         "students_by_kind": {"kinds": [], "cells": []}, "race": None, "selection": {"points": [], "correlations": []},
+        "drift": DRIFT,
     }  # fmt: skip
     return {**quiet, **changes}
 
@@ -323,6 +340,73 @@ def figures(**changes: Any) -> dict[str, Any]:
         ),
         ({"counts": {**figures()["counts"], "student_won": 79}}, "one-sided"),
         ({"ended": "stopped after step 3: no proposal"}, "ended early"),
+        (
+            {"metrics": {"solve/zero_pass_frac": [0.3] * 17 + [0.6] * 3}},
+            "60 % of the problems at the end are zero-pass",
+        ),
+        ({"metrics": {"reward/student": [0.3] * 17 + [-0.2] * 3}}, "negative mean reward, -0.20"),
+        (
+            {"metrics": {"verify/valid_frac/code_f": [0.9] * 17 + [0.4] * 3}},
+            "Fewer proposals of code_f are valid: 90 %",
+        ),
+        (
+            {
+                "suites": [
+                    {
+                        "suite": "heldout",
+                        "students": None,
+                        "agreement": {"pairs": [["S0", "S1", 0.98, 0.9]]},
+                    }
+                ]
+            },
+            "on 98 % of the items, kappa 0.90",
+        ),
+        (
+            {"drift": {**DRIFT, "rows": [{**LOOKS, "name": "answer_echo", "last": 0.2}]}},
+            "20 % of the code_o problems of the last quarter have an output equal to the input "
+            "(first quarter: 10 %), such as ab12.",
+        ),
+        (
+            {
+                "drift": {
+                    **DRIFT,
+                    "answers": [{**LOOKS, "answer": "0", "share": 0.6, "examples": ["cd34"]}],
+                }
+            },
+            "the same answer, 0, such as cd34: it can be guessed",
+        ),
+        (
+            {"drift": {**DRIFT, "reuse": [{"kind": "code_f", "problems": 455, "structures": 81}]}},
+            "455 code_f problems rest on 81 structures",
+        ),
+        (
+            {
+                "drift": {
+                    **DRIFT,
+                    "heldout": {
+                        "suite": "heldout",
+                        "problems": 90,
+                        "near": 9,
+                        "examples": ["ef56"],
+                    },
+                }
+            },
+            "9 of 90 problems of the last quarter nearly repeat an item of heldout",
+        ),
+        ({"metrics": {"drift/foreign/student": [0.0] * 15 + [0.3] * 5}}, "the language drifts"),
+        ({"metrics": {"solve/length": [100.0] * 15 + [400.0] * 5}}, "grown from 100 to 400"),
+        (
+            {
+                "suites": [
+                    {
+                        "suite": "shortcut",
+                        "students": {"gain": [0.1, 0.05, 0.2]},
+                        "agreement": {"pairs": []},
+                    }
+                ]
+            },
+            "they have learned to guess",
+        ),
     ],
 )
 def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> None:
@@ -332,6 +416,51 @@ def test_what_looks_suspicious_is_said(changes: dict[str, Any], said: str) -> No
         for finding in list_findings(figures(**changes))
         if finding.level == "warning" and said in finding.text
     ]
+
+
+def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
+    suites = [
+        {"suite": "h", "students": None, "agreement": {"pairs": [["S0", "S1", 1.0, 1.0]]}},
+    ]
+    metrics = {
+        "population/distance/student": [5.0, 5.0],
+        "population/least_distance/student": [0.0, 0.0],
+        "solve/zero_pass_frac": [0.2, 0.3],
+    }
+    short = figures(steps_done=2, steps_wanted=2, suites=suites, metrics=metrics)
+    assert not [finding for finding in list_findings(short) if finding.level == "warning"]
+
+
+def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
+    (view,) = gather_runs([run])
+    drift = view["drift"]
+    assert {"answer_top", "answer_trivial", "names"} <= {row["name"] for row in drift["rows"]}
+    assert all(0 <= one["share"] <= 1 and one["examples"] for one in drift["answers"])
+    with open_run(run) as reader:
+        ((problems,),) = reader.connection.execute("SELECT count(*) FROM problems").fetchall()
+    assert sum(row["problems"] for row in drift["reuse"]) == problems
+
+
+def test_exams_show_who_is_good_at_what(run: Path) -> None:
+    (view,) = gather_runs([run])
+    with open_run(run) as reader:
+        sums = reader.connection.execute(
+            "SELECT step, sum(attempts), sum(correct) FROM exams GROUP BY step ORDER BY step"
+        ).fetchall()
+    shown = [
+        (one["step"], sum(cell[2] for cell in one["cells"]), sum(cell[3] for cell in one["cells"]))
+        for one in view["specialists"]
+    ]
+    assert shown == [tuple(row) for row in sums]
+
+
+def test_a_copy_of_a_held_out_item_is_near_it_and_a_plain_problem_is_not() -> None:
+    items = load_suite("heldout-quick").items(None, None)
+    shingles, sizes = drift_figures._index("heldout-quick")
+    assert all(
+        drift_figures._is_near(item.fields["problem"], shingles, sizes) for item in items[:5]
+    )
+    assert not drift_figures._is_near(addition(7), shingles, sizes)
 
 
 def test_students_who_come_to_reason_are_spoken_of() -> None:
@@ -536,3 +665,16 @@ def test_problems_are_shown_as_their_kind_shows_them_and_as_stored_without_it(
 def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
     text = report_page({"views": [], "title": "</title><script>1</script>"})
     assert text.count("<script") == 2 and "</title><script>" not in text
+
+
+def test_reasoning_is_held_against_execution_on_demand(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    Synthetic(
+        steps=1, thought="y = 0", program="def f(x):\n    y = x * {n} + {m} + {k}\n    return y\n"
+    ).write(folder)
+    plain = gather_report([folder])["views"][0]["problems"]["items"]
+    assert all(len(attempt) == 6 for item in plain for attempt in item.get("attempts", ()))
+    with SandboxPool() as pool:
+        items = gather_report([folder], sandbox=pool)["views"][0]["problems"]["items"]
+    marked = [attempt for item in items for attempt in item.get("attempts", ())]
+    assert marked and all(len(attempt) == 7 for attempt in marked)

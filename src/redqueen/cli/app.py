@@ -31,6 +31,14 @@ COMMANDS = {
         "redqueen.cli.retention:retention",
         "Which operators' children return to their parents' level.",
     ),
+    "explain": (
+        "redqueen.cli.explain:explain",
+        "Set reasoning against execution: agreement and faithfulness.",
+    ),
+    "lineage": (
+        "redqueen.cli.lineage:lineage",
+        "List births; say what a child got from whom.",
+    ),
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),

@@ -2,6 +2,7 @@
 terminal."""
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -10,10 +11,12 @@ from rich.console import Console
 from rich.markup import escape
 
 from redqueen.cli.options import RunFolders
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.report.chromium import require_chromium
 from redqueen.report.escape import escape_controls
 from redqueen.report.page import gather_report, report_page, write_text
 from redqueen.report.show import show_problem
+from redqueen.sandbox.backends import open_sandbox
 
 _MARKS = {"fact": "  ", "good": "[green]✓[/] ", "warning": "[yellow]![/] "}
 
@@ -30,6 +33,13 @@ def report(
     png: Annotated[
         bool, typer.Option("--png", help="Also write every figure as a PNG, beside the report.")
     ] = False,
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Mark where reasoning departs from execution: programs run again, in the sandbox.",
+        ),
+    ] = False,
     problem: Annotated[
         str | None,
         typer.Option(
@@ -42,18 +52,22 @@ def report(
     problems to read one by one.
     """
     if problem is None:
-        write_report(folders, out, png)
+        write_report(folders, out, png, explain)
         return
     text = show_problem(folders[0], problem)
     Console(highlight=False).print(text, markup=False, soft_wrap=True, emoji=False)
 
 
-def write_report(folders: Sequence[Path], out: Path | None = None, png: bool = False) -> None:
+def write_report(
+    folders: Sequence[Path], out: Path | None = None, png: bool = False, explain: bool = False
+) -> None:
     """Write the page, and print its findings."""
     if png:
         require_chromium()
     path = out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
-    data = gather_report(folders)
+    with ExitStack() as stack:
+        sandbox = stack.enter_context(open_sandbox(SandboxConfig())) if explain else None
+        data = gather_report(folders, sandbox=sandbox)
     write_text(path, report_page(data))
     console = Console(highlight=False, emoji=False)
     for view in data["views"]:

@@ -52,6 +52,12 @@ class StopConfig(Section):
     tokens: int = Field(default=0, ge=0)
     """A world ends when it has trained on so many tokens, all members together; 0: it plays all
     steps. For arms of equal cost."""
+    drift: dict[str, float] = Field(default_factory=dict)
+    """A world ends when problems have looked suspicious for `drift_steps` steps: the largest values
+    of metrics below `drift/`, by name, such as { answer_trivial = 0.5, "answer_top/code_o" = 0.6 }.
+    A name without a kind means every kind."""
+    drift_steps: int = Field(default=5, ge=1)
+    """Steps in a row above one of these values that end a world."""
     least_distance: float = Field(default=0.0, ge=0)
     """A run ends when two members of one role are closer than this in weight space, once they have
     learned; 0 ends none."""

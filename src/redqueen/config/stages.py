@@ -236,14 +236,16 @@ class EvolveConfig(Section):
     share: float = Field(default=0.25, ge=0, le=1)
     """Share of each role's members that are replaced, rounded down; the last one never is."""
     fitness: Annotated[OneOf, chosen_from("fitness", "exam")] = default("exam")
-    """What students are ranked by: exam (their skill in the common exam), or rating (the lower
-    bound, mu - 3 sigma)."""
+    """What students are ranked by: exam (their skill in the common exam), shared (the same, with
+    the points of a problem divided between those who solve it), or rating (the lower bound, mu - 3
+    sigma)."""
     teacher_fitness: Annotated[OneOf, chosen_from("teacher fitness", "reward")] = default("reward")
     """What teachers are ranked by, since members were last replaced: reward (the mean over their
     proposals), information (how well their problems in the exam tell students apart), progress (how
     far their students have come since the last exam), or rating."""
     selection: Annotated[OneOf, chosen_from("selection", "truncation")] = default("truncation")
-    """Who dies and who breeds: truncation or tournament."""
+    """Who dies and who breeds: truncation, tournament, or lexicase (problem by problem of the exam,
+    which keeps specialists)."""
     crossover_share: float = Field(default=0.5, ge=0, le=1)
     """Chance that a child is a crossover of two and not a mutation of one."""
     mutations: tuple[Annotated[OneOf, chosen_from("mutation")], ...] = Field(
@@ -264,6 +266,9 @@ class EvolveConfig(Section):
     periodically, and as the soup that the run hands over."""
     merge_every: int = Field(default=0, ge=0)
     """Steps between two times that students restart from their merge; 0: never."""
+    migrate_every: int = Field(default=0, ge=0)
+    """Steps between two times that the fittest student of each world of a study is copied over the
+    least fit of the next; 0: never. In a study file: `migration`."""
     merge_share: float = Field(default=1.0, gt=0, le=1)
     """Share of the students that restart from it, the weakest; 1: all."""
     exam: ExamConfig = Field(default_factory=ExamConfig)
@@ -278,6 +283,10 @@ class EvolveConfig(Section):
         if self.crossover_share > 0 and not self.crossovers:
             raise ValueError("crossovers are empty: name some, or set crossover_share = 0")
         return self
+
+    def migration_due(self, steps_done: int) -> bool:
+        """Whether worlds exchange members after so many steps."""
+        return self.migrate_every > 0 and steps_done % self.migrate_every == 0
 
     def merge_due(self, steps_done: int) -> bool:
         """Whether students restart from their merge after so many steps."""

@@ -1,7 +1,8 @@
 """Studies: arms (sets of rules) times seeds, each a world of one run.
 
 A study is a TOML file: `recipe` (a recipe to begin from), `seeds`, `outcomes` (what it is decided
-by: `evaluate.outcomes`), `[common]` (settings of all arms) and `[arms.NAME]` for each arm, with
+by: `evaluate.outcomes`), `migration` (worlds exchange students every so many steps:
+`evolve.migrate_every`), `[common]` (settings of all arms) and `[arms.NAME]` for each arm, with
 sparse settings as in a recipe. Settings of the engine, the base and the steps are common to all.
 """
 
@@ -14,7 +15,7 @@ from redqueen.config.schema import Config, merge
 from redqueen.config.toml import find_recipe, read_toml, set_value, validate
 from redqueen.errors import ConfigError, unknown
 
-_KEYS = ("recipe", "seeds", "outcomes", "common", "arms")
+_KEYS = ("recipe", "seeds", "outcomes", "migration", "common", "arms")
 
 
 def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
@@ -35,6 +36,8 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
     begin = merge(begin, study.get("common", {}))
     if "outcomes" in study:
         begin = merge(begin, {"evaluate": {"outcomes": study["outcomes"]}})
+    if "migration" in study:
+        begin = merge(begin, {"evolve": {"migrate_every": study["migration"]}})
     return [
         (arm, _config(begin, rules, settings, seed))
         for arm, rules in arms.items()

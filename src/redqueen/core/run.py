@@ -41,6 +41,7 @@ from redqueen.ledger.rows import birth_row, person_row, rating_row, step_rows
 from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import FILE, refuse_what_is_there
 from redqueen.records import Attempt, Birth, Problem
+from redqueen.stages.evolve.migrate import migrate
 
 log = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ class Run:
             take_up(state, actions)
         for group in _group(states, self.mixes_worlds):
             play_step(group, self.ports)
+        migrate(states, self.engine)
         if isinstance(self.engine, BlockEngine):
             states[0].metrics |= self.engine.worker_metrics()
         for state in states:

@@ -29,6 +29,12 @@ def why_stop(state: StepState) -> str:
             "because all rewards of every prompt were equal. More solve.attempts or "
             "propose.samples, or other problems, would make a difference."
         )
+    for name, steps in world.steps_adrift.items():
+        if steps >= stop.drift_steps:
+            return (
+                f"{where}: `drift/{name}` was above {stop.drift[name]:g} for {steps} steps "
+                "(stop.drift): problems have changed their looks. The report shows examples."
+            )
     for role in ("teacher", "student", "both"):
         # all begin as the base: who has not been trained yet does not count
         least = state.metrics.get(f"population/least_distance/{role}", math.inf)

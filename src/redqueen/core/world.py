@@ -84,6 +84,8 @@ class World:
     """Steps in a row without a valid problem."""
     steps_without_update: int = 0
     """Steps in a row in which nobody had anything to learn."""
+    steps_adrift: dict[str, int] = field(default_factory=dict)
+    """By what `stop.drift` watches: steps in a row above its threshold."""
     stopped: str = ""
     """Why it plays no further, where it does not: it has nothing left to learn from."""
     hall_of_fame: list[PastMember] = field(default_factory=list)
@@ -159,6 +161,7 @@ class World:
             "behaviours": sorted(self.behaviours),
             "steps_without_problem": self.steps_without_problem,
             "steps_without_update": self.steps_without_update,
+            "steps_adrift": self.steps_adrift,
             "stopped": self.stopped,
             "hall_of_fame": [asdict(past) for past in self.hall_of_fame],
             "evidence": self.evidence.snapshot(),
@@ -187,6 +190,7 @@ class World:
         self.behaviours = set(snapshot["behaviours"])
         self.steps_without_problem = snapshot["steps_without_problem"]
         self.steps_without_update = snapshot["steps_without_update"]
+        self.steps_adrift = dict(snapshot.get("steps_adrift", {}))
         self.stopped = snapshot["stopped"]
         self.chosen = snapshot["chosen"]
         self.teacher_rate_factor = snapshot["teacher_rate_factor"]

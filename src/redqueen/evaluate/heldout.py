@@ -1,6 +1,7 @@
 """Pawn's held-out problems as suites: problems of task kinds, prompted as in a run."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,8 +17,16 @@ from redqueen.tasks import Malformed, RunRules, load_kind, load_kinds
 from redqueen.tasks.prompts import Prompt, PromptFormat
 
 
-class ProblemSuite:
+class ProblemSuite(ABC):
     """Problems of task kinds, prompted and graded as in a run. Items hold their `problem`."""
+
+    max_tokens: int
+
+    @abstractmethod
+    def prompt_version(self, style: PromptStyle) -> str: ...
+
+    @abstractmethod
+    def items(self, data: Path | None, limit: int | None) -> list[suite.Item]: ...
 
     def prompt(self, item: suite.Item, style: PromptStyle) -> Prompt:
         request = load_kind(item.kind).ask_answer(item.fields["problem"])

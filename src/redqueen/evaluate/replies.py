@@ -8,12 +8,13 @@ BASE = "base"
 """The name of the base among the models under test."""
 FORCED = "base, reasoning forced"
 """The base whose replies begin with reasoning: what asking for it is worth, without training."""
-SOUP, CHOSEN, VOTE = "soup", "chosen", "vote"
+SOUP, CHOSEN, VOTE, ROUTER = "soup", "chosen", "vote", "router"
 """What a population hands over: the merge of its students, the student that its own fitness puts
-first, and the answer that most of them give."""
+first, the answer that most of them give, and that of the student who is best at a task kind by the
+exam."""
 BASE_VOTE = "base vote"
 """The vote of the base, with as many votes."""
-NOT_MEMBERS = (BASE, FORCED, SOUP, CHOSEN, VOTE, BASE_VOTE)
+NOT_MEMBERS = (BASE, FORCED, SOUP, CHOSEN, VOTE, ROUTER, BASE_VOTE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Model:
     member: str = ""
     """Its id in its world."""
     role: str = "student"
-    """Of a member; else `base` or `soup`."""
+    """Of a member; else `base`, `soup` or `router`."""
     world: int = 0
     arm: str = ""
     forced: bool = False
@@ -73,6 +74,11 @@ class Model:
     """How many its world has, where it has one."""
     samples: int = 0
     """Replies to each item, where it differs from the other models."""
+    routes: tuple[tuple[str, int], ...] = ()
+    """Of a router: the slot that is asked, by task kind; other kinds are asked of `slot`."""
+
+    def slot_for(self, kind: str) -> int:
+        return dict(self.routes).get(kind, self.slot)
 
     @property
     def is_base(self) -> bool:

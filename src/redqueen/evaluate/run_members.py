@@ -1,5 +1,5 @@
-"""Selects what is evaluated of a run: `RUN`, `RUN/S2`, `RUN/soup`, `RUN/chosen`, `RUN/vote`, or
-`RUN/1/S2` in a run of several worlds. No torch here."""
+"""Selects what is evaluated of a run: `RUN`, `RUN/S2`, `RUN/soup`, `RUN/chosen`, `RUN/vote`,
+`RUN/router`, or `RUN/1/S2` in a run of several worlds. No torch here."""
 
 from collections.abc import Sequence
 from contextlib import closing
@@ -12,7 +12,7 @@ from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml
 from redqueen.core.build import read_arms
 from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.replies import CHOSEN, SOUP, VOTE, Model
+from redqueen.evaluate.replies import CHOSEN, ROUTER, SOUP, VOTE, Model
 from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.ledger.checkpoint import Checkpoint
 from redqueen.ledger.members import SavedMember, newest_checkpoint, saved_members
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _ROLES = {
     "students": ("student", "both"),
     VOTE: ("student", "both"),
+    ROUTER: ("student", "both"),
     "teachers": ("teacher", "both"),
 }
 
@@ -59,12 +60,14 @@ class RunMembers:
     """How each world merges its students."""
     votes: bool = False
     """Whether the students are asked for their vote."""
+    routes: bool = False
+    """Whether each task kind is asked of one of the students."""
 
     @property
     def name(self) -> str:
         run = self.folder.resolve().name
-        if self.votes:
-            return f"{run}/{VOTE}"
+        if self.votes or self.routes:
+            return f"{run}/{VOTE if self.votes else ROUTER}"
         return run if len(self.models) > 1 else f"{run}/{self.models[0].name}"
 
 
@@ -125,6 +128,7 @@ def select_members(
         tuple(known[model.slot][1] for model in selected),
         tuple(config.evolve.merge for _, config in arms),
         VOTE in names,
+        ROUTER in names,
     )
 
 
@@ -174,16 +178,17 @@ def _choose(students: Sequence[Living], fittest: str) -> str:
 
 
 def select_models(models: Sequence[Model], names: Sequence[str]) -> list[Model]:
-    """Those that are named by id, `students`, `teachers`, `soup`, `chosen` or `vote`; all where
-    nothing is named. In the order of the run."""
-    if VOTE in names and len(names) > 1:
-        raise ConfigError(f"a vote is measured by itself; got {' and '.join(names)}")
+    """Those that are named by id, `students`, `teachers`, `soup`, `chosen`, `vote` or `router`; all
+    where nothing is named. In the order of the run."""
+    for name in (VOTE, ROUTER):
+        if name in names and len(names) > 1:
+            raise ConfigError(f"a {name} is measured by itself; got {' and '.join(names)}")
     for name in names:
         if not any(_matches(model, name) for model in models):
             groups = [*_ROLES, CHOSEN]
             groups = [group for group in groups if any(_matches(model, group) for model in models)]
             ids = dict.fromkeys(model.member for model in models)
-            raise ConfigError(unknown("living member", name, [*ids, *groups, VOTE]))
+            raise ConfigError(unknown("living member", name, [*ids, *groups, VOTE, ROUTER]))
     selected = [
         model for model in models if not names or any(_matches(model, name) for name in names)
     ]

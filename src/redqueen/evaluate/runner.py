@@ -82,7 +82,7 @@ def evaluate(
     on_progress: OnProgress = lambda done, total: None,
 ) -> EvalResult:
     """Score a base, an adapter, a run folder, a member (`RUN/S2`), what a run hands over
-    (`RUN/soup`, `RUN/chosen`, `RUN/vote`) or a live run on a suite.
+    (`RUN/soup`, `RUN/chosen`, `RUN/vote`, `RUN/router`) or a live run on a suite.
 
     Members and adapters are compared with their base on the same items, and with the base whose
     reasoning is forced. Greedy for one sample; 0.8
@@ -252,7 +252,7 @@ def _request(
     prompt = suite.prompt(item, style)
     if item.kind and (model.forced or config.reasoning == "forced"):
         prompt = replace(prompt, prefix=style.prompt_format.reasoning_prefix(item.kind))
-    return TextRequest(model.slot, prompt, limit, seed, item=question)
+    return TextRequest(model.slot_for(item.kind), prompt, limit, seed, item=question)
 
 
 def _grade(

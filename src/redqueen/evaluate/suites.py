@@ -1,5 +1,5 @@
 """The open table of suites: Pawn's held-out problems, every benchmark, or one of your own: by
-import path, or a JSONL file of problems."""
+import path, a JSONL file of problems, or what a problem source makes (`source=NAME`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,7 +7,9 @@ from pathlib import Path
 from redqueen.benchmarks.suite import Suite
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
+from redqueen.evaluate.generated import PREFIX, Generated
 from redqueen.evaluate.heldout import HeldOut
+from redqueen.evaluate.probes import Shortcuts
 from redqueen.evaluate.problem_file import ProblemFile
 
 _FILE = ".jsonl"
@@ -18,6 +20,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
+        "shortcut": Shortcuts(),
         **BENCHMARKS,
     },
 )
@@ -28,11 +31,15 @@ def load_suite(name: str) -> Suite:
     the file that has its problems."""
     if name.endswith(_FILE):
         return ProblemFile(Path(name).expanduser())
+    if name.startswith(PREFIX):
+        return Generated(name)
     suite = SUITES[name]
     return suite() if isinstance(suite, type) else suite
 
 
 def expand_names(names: Sequence[str], others: Sequence[str] = ()) -> list[str]:
     """Names of suites with groups expanded, each once. `others` are allowed besides suites."""
-    paths = [name for name in names if ":" in name or name.endswith(_FILE)]
+    paths = [
+        name for name in names if ":" in name or name.endswith(_FILE) or name.startswith(PREFIX)
+    ]
     return expand_groups(names, [*others, *SUITES, *paths])

@@ -20,7 +20,8 @@ from redqueen.engine.text_sampler import (
     TextSampler,
 )
 from redqueen.errors import ConfigError
-from redqueen.evaluate.replies import BASE, SOUP, VOTE, Model, base_models
+from redqueen.evaluate.replies import BASE, ROUTER, SOUP, VOTE, Model, base_models
+from redqueen.evaluate.router import routed
 from redqueen.evaluate.run_members import (
     RunMembers,
     check_world,
@@ -133,6 +134,8 @@ def target_of_run(
     info, places = run.engine.base, [w for w in run.worlds if world in (None, w.number)]
     models = [model for place in places for model in _models_of(run, place)]
     models = select_models(models, members or ["students", SOUP])
+    if ROUTER in members:
+        models = routed(models, run.folder)
     groups = [models]
     if not run.mixes_worlds:
         groups = [[model for model in models if model.world == place.number] for place in places]
@@ -252,6 +255,8 @@ def _open_members(
         engine.write(slot, adapter, reset_optimizer=False)
     models = [replace(model, slot=slot) for slot, model in enumerate(selected.models)]
     models += base_models(len(models))
+    if selected.routes:
+        models = routed(models, selected.folder)
     info, name = engine.base, config.tasks.prompt_format
     return Target(
         selected.name,

@@ -8,18 +8,29 @@ from typing import Any
 from redqueen.ledger.lock import is_held
 from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.compute import SAMPLED
+from redqueen.report.departures import mark_departures
+from redqueen.report.drift import drift
 from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
 from redqueen.report.people import people
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
 from redqueen.report.selection import selection
+from redqueen.report.specialists import specialists
+from redqueen.sandbox import Sandbox
 
 
-def gather_runs(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> list[dict[str, Any]]:
-    """The figures of every world of every run, with problems of `max_chars` characters in total."""
+def gather_runs(
+    runs: Sequence[Run], max_chars: int = MAX_CHARS, sandbox: Sandbox | None = None
+) -> list[dict[str, Any]]:
+    """The figures of every world of every run, with problems of `max_chars` characters in total.
+    With a sandbox, reasoning is compared with execution."""
     with open_views(runs) as views:
-        return [gather(view, max_chars // len(views)) for view in views]
+        gathered = [gather(view, max_chars // len(views)) for view in views]
+        if sandbox is not None:
+            for view, figures in zip(views, gathered, strict=True):
+                mark_departures(view, figures["problems"]["items"], sandbox)
+        return gathered
 
 
 def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
@@ -62,9 +73,11 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "rejections": curriculum.rejections(view, counts),
         "novelty": curriculum.novelty(view),
         "templates": curriculum.templates(view),
+        "drift": drift(view),
         "suites": scores.suites(view),
         "crossplay": scores.crossplay(view),
         "students_by_kind": scores.by_kind(view, counts, "student"),
+        "specialists": specialists(view),
         "teachers_by_kind": scores.by_kind(view, counts, "teacher"),
         "people": people(view),
         "problems": sample_proposals(view, max_chars),

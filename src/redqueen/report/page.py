@@ -19,6 +19,7 @@ from redqueen.errors import explain_disk
 from redqueen.report.gather import gather_runs
 from redqueen.report.run_view import Run, folder_of
 from redqueen.report.sample import MAX_CHARS
+from redqueen.sandbox import Sandbox
 
 _REPORT = ("charts.js", "tables.js", "figures.js", "people.js", "problems.js", "page.js")
 _COMPARISON = ("charts.js", "tables.js", "compare.js")
@@ -53,10 +54,13 @@ def report(run: Run | Sequence[Run], out: str | Path) -> Path:
     return write_text(Path(out), report_page(gather_report(runs)))
 
 
-def gather_report(runs: Sequence[Run], max_chars: int = MAX_CHARS) -> dict[str, Any]:
-    """The data of a report: every world of every run."""
+def gather_report(
+    runs: Sequence[Run], max_chars: int = MAX_CHARS, sandbox: Sandbox | None = None
+) -> dict[str, Any]:
+    """The data of a report: every world of every run. With a sandbox, reasoning is compared with
+    execution."""
     return {
-        "views": gather_runs(runs, max_chars),
+        "views": gather_runs(runs, max_chars, sandbox),
         "title": ", ".join(folder_of(run).resolve().name for run in runs),
     }
 

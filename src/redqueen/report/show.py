@@ -35,7 +35,7 @@ def _lines(view: RunView, step: int, number: int) -> Iterator[str]:
     for label, text in proposal["blocks"]:
         yield f"\n{label}:\n{text.rstrip()}"
     attempts = enumerate(proposal["attempts"], 1)
-    for place, (text, verdict, detail, reward, _, tokens, student) in attempts:
+    for place, (text, verdict, detail, reward, _, tokens, student, *_) in attempts:
         facts = f"{verdict}, reward {reward}, {tokens} tokens" + (f" ({detail})" if detail else "")
         yield f"\n--- attempt {place} of {student}: {facts}"
         yield text.rstrip()

@@ -10,6 +10,7 @@ from redqueen.core.state import StepState
 from redqueen.records import Problem, Rejection, Rollout
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import has_reasoning
+from redqueen.tasks.surface import measure_drift
 
 
 def record(states: Sequence[StepState], ports: Ports) -> None:
@@ -88,6 +89,7 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
         _mean(metrics, f"complexity/{name}", values)
     _measure_race(state)
     _measure_people(state)
+    _measure_drift(state, kinds)
     metrics["coverage/cells"] = len(world.cells)
     metrics["coverage/behaviours"] = len(world.behaviours)
     metrics["archive/size"] = len(world.archive)
@@ -114,6 +116,27 @@ def _measure_people(state: StepState) -> None:
         state.metrics["people/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
         verdicts = [attempt.verdict for attempt in attempts if attempt.verdict != "voided"]
         _mean(state.metrics, "people/pass_rate", (one == "correct" for one in verdicts))
+
+
+def _measure_drift(state: StepState, kinds: dict[str, TaskKind]) -> None:
+    """What new problems look like, and in which letters members write."""
+    world = state.world
+    state.metrics |= measure_drift(
+        [(problem.kind, kinds[problem.kind].surface(problem)) for problem in state.problems],
+        {
+            "teacher": [result.proposal.text for result in state.results],
+            "student": [attempt.text for attempt in state.attempts],
+        },
+    )
+    for name, most in world.config.stop.drift.items():
+        values = [
+            value
+            for metric, value in state.metrics.items()
+            if f"{metric}/".startswith(f"drift/{name}/")
+        ]
+        if values:  # a step without such problems says nothing
+            above = max(values) > most
+            world.steps_adrift[name] = world.steps_adrift.get(name, 0) + 1 if above else 0
 
 
 def _measure_kinds(state: StepState) -> None:

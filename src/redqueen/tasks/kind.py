@@ -7,13 +7,26 @@ formula, an exact solver) may happen in process.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar, Protocol, Self
 
 from redqueen.config.stages import VerifyConfig
-from redqueen.errors import ConfigError
 from redqueen.records import Author, Problem, content_key
 from redqueen.sandbox import Job, Limits, Outcome
+from redqueen.tasks.storable import (
+    check_storable,
+    freeze,
+    load_problem,
+    payload_fields,
+    problem_fields,
+)
+from redqueen.tasks.surface import describe_surface
+
+__all__ = [
+    "Block", "FewShot", "Kind", "Malformed", "Reject", "Request", "RunRules", "TaskKind",
+    "Verified", "Void", "load_problem", "payload_fields", "problem_fields", "take",
+]  # fmt: skip
 
 Block = tuple[str, str]
 """A labelled text: ("program", "def f(x): ...")."""
@@ -117,7 +130,7 @@ class Verified:
 
     def problem(self, kind: str, author: Author | None = None, step: int = 0) -> Problem:
         for name, value in payload_fields(self.payload).items():
-            _check_storable(value, f"{kind}: the field '{name}' of its payload")
+            check_storable(value, f"{kind}: the field '{name}' of its payload")
         key = content_key(kind, *self.identity)
         return Problem(key, kind, self.payload, self.gold, self.features, author, step)
 
@@ -224,6 +237,25 @@ class TaskKind(Protocol):
         """A hash: equal for problems that behave alike, however they are written."""
         ...
 
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        """What it looks like, for drift monitors: numbers are averaged, texts counted."""
+        ...
+
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        """What a student is asked where the problem is spoilt: whoever is still right guesses. None
+        where a problem cannot be spoilt."""
+        ...
+
+    def trace(self, problem: Problem) -> Job | None:
+        """What to execute to learn the steps to the answer; None where there are none."""
+        ...
+
+    def first_wrong_line(
+        self, problem: Problem, reasoning: str, outcome: Outcome | None
+    ) -> int | None:
+        """The first line of the reasoning, from 0, that contradicts the trace; None if none."""
+        ...
+
     def load_payload(self, fields: Mapping[str, Any]) -> Any:
         """The payload from its JSON, which may come from a file; raises ValueError."""
         ...
@@ -276,35 +308,31 @@ class Kind:
     def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
         return problem.key
 
+    def ask_answer(self, problem: Problem) -> Request:
+        raise NotImplementedError(f"{type(self).__name__} does not say what a student is asked")
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        return describe_surface(self.ask_answer(problem).given, problem.gold[0])
+
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        return None
+
+    def trace(self, problem: Problem) -> Job | None:
+        return None
+
+    def first_wrong_line(
+        self, problem: Problem, reasoning: str, outcome: Outcome | None
+    ) -> int | None:
+        return None
+
     def load_payload(self, fields: Mapping[str, Any]) -> Any:
         """Lists become tuples, as a frozen payload has them. A row of a file may have other fields
         beside the payload's own."""
         own = self.payload.__dataclass_fields__  # type: ignore[attr-defined]
         try:
-            return self.payload(**{name: _freeze(fields[name]) for name in own if name in fields})
+            return self.payload(**{name: freeze(fields[name]) for name in own if name in fields})
         except TypeError as error:
             raise ValueError(str(error)) from error
-
-
-def _freeze(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _freeze(part) for name, part in value.items()}
-    return tuple(map(_freeze, value)) if isinstance(value, list) else value
-
-
-def _check_storable(value: Any, where: str) -> None:
-    """A payload comes back from JSON as it was, so it holds what JSON can tell apart."""
-    if isinstance(value, tuple):
-        for part in value:
-            _check_storable(part, where)
-    elif isinstance(value, dict) and all(isinstance(name, str) for name in value):
-        for part in value.values():
-            _check_storable(part, where)
-    elif not (value is None or type(value) in (bool, int, float, str)):
-        raise ConfigError(
-            f"{where} holds a {type(value).__name__}. A payload holds numbers, texts, None, tuples "
-            "and dicts named by texts: write a nested dataclass or a set as a tuple."
-        )
 
 
 def take(blocks: Sequence[Block], label: str) -> str:
@@ -313,37 +341,3 @@ def take(blocks: Sequence[Block], label: str) -> str:
     if len(texts) != 1:
         raise Malformed(f"{len(texts)} blocks labelled {label}, expected one")
     return texts[0]
-
-
-def payload_fields(payload: Any) -> dict[str, Any]:
-    """A payload as JSON can hold it. `dataclasses.asdict` copies value by value, which takes six
-    times as long for the thousands of problems of an archive."""
-    return {field.name: getattr(payload, field.name) for field in fields(payload)}
-
-
-def problem_fields(problem: Problem) -> dict[str, Any]:
-    """A problem as JSON can hold it."""
-    author = problem.author
-    return {
-        "key": problem.key,
-        "kind": problem.kind,
-        "payload": payload_fields(problem.payload),
-        "gold": problem.gold,
-        "features": dict(problem.features),
-        "author": None if author is None else {"member": author.member, "version": author.version},
-        "step": problem.step,
-    }
-
-
-def load_problem(fields: Mapping[str, Any], kind: TaskKind) -> Problem:
-    """The problem that `problem_fields` wrote."""
-    author = fields["author"]
-    return Problem(
-        fields["key"],
-        fields["kind"],
-        kind.load_payload(fields["payload"]),
-        tuple(fields["gold"]),
-        fields["features"],
-        None if author is None else Author(**author),
-        fields["step"],
-    )

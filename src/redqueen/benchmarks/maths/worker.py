@@ -13,13 +13,9 @@ import importlib
 import json
 import logging
 import math
-import os
 import pkgutil
-import resource
-import signal
 import sys
 import warnings
-from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any
@@ -36,6 +32,7 @@ from redqueen.benchmarks.maths.text import (
     to_words,
 )
 from redqueen.sandbox import lockdown
+from redqueen.sandbox.forks import in_fork, lock_down
 
 MEMORY_BYTES = 3 << 30
 PACKAGES = [
@@ -71,15 +68,13 @@ WARM_UP = (
 )
 """The parser is ten times as fast once it has seen its grammar."""
 
-Walls = dict[str, str]
-
 
 def main() -> None:
     cpu_s, options = float(sys.argv[1]), set(sys.argv[2:])
     logging.disable(logging.CRITICAL)
     sys.setrecursionlimit(2000)
     prepare()
-    walls, seccomp = lock_down(without=options)
+    walls, seccomp = lock_down(options, MEMORY_BYTES)
     if seccomp is None and "unsafe" not in options:
         send({"refused": walls["seccomp"]})
         return
@@ -119,84 +114,6 @@ def import_package(name: str) -> None:
                 import_package(module.name)
             else:
                 importlib.import_module(module.name)
-
-
-# walls
-
-
-def lock_down(without: set[str]) -> tuple[Walls, lockdown.SeccompFilter | None]:
-    """Build the walls of the sandbox around this process: for each `up`, or why it is down. The
-    filter, where there can be one, is installed by every fork."""
-    walls: Walls = {}
-
-    def build(name: str, wall: Callable[[], object]) -> None:
-        try:
-            if name in without:
-                raise OSError("switched off")
-            wall()
-            walls[name] = "up"
-        except (OSError, KeyError, AttributeError) as error:
-            walls[name] = f"down: {error}"
-
-    filters: list[lockdown.SeccompFilter] = []
-    build("namespaces", lockdown.new_namespaces)
-    if walls["namespaces"] == "up":
-        build("empty_root", lockdown.empty_root)
-    continue_in_child()
-    build("privileges", lockdown.drop_privileges)
-    build("no_new_privileges", lockdown.no_new_privileges)
-    build("landlock", lockdown.landlock)
-    build("not_dumpable", lockdown.not_dumpable)
-    build("die_with_parent", lockdown.die_with_parent)
-    lockdown.limit(resource.RLIMIT_CORE, 0)
-    lockdown.limit(resource.RLIMIT_FSIZE, 0)
-    lockdown.limit(resource.RLIMIT_NOFILE, 24)
-    lockdown.limit(resource.RLIMIT_AS, MEMORY_BYTES)
-    build("seccomp", lambda: filters.append(try_filter()))
-    return walls, filters[0] if filters else None
-
-
-def continue_in_child() -> None:
-    """The child is process 1 of the new pid namespace, if there is one."""
-    pid = os.fork()
-    if pid:
-        os.waitpid(pid, 0)
-        os._exit(0)
-
-
-def try_filter() -> lockdown.SeccompFilter:
-    seccomp = lockdown.SeccompFilter()
-    if in_fork(1.0, seccomp, lambda: True) is not True:
-        raise OSError("the filter cannot be installed")
-    return seccomp
-
-
-def in_fork(
-    cpu_s: float, seccomp: lockdown.SeccompFilter | None, compare: Callable[[], bool]
-) -> bool | str:
-    """What it returns, or which limit it has met: `timeout`, `memory`."""
-    read_end, write_end = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            lockdown.die_with_parent()
-            signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its default action is to terminate
-            if seccomp is not None:
-                seccomp.install()
-            os.write(write_end, b"yes" if compare() else b"no")
-        except MemoryError:
-            os.write(write_end, b"memory")
-        except Exception:  # noqa: BLE001 - a formula can make math-verify raise anything
-            os.write(write_end, b"no")
-        finally:
-            os._exit(0)
-    os.close(write_end)
-    said = os.read(read_end, 16)
-    os.close(read_end)
-    os.waitpid(pid, 0)
-    if said in (b"yes", b"no"):
-        return said == b"yes"
-    return "memory" if said else "timeout"
 
 
 # comparisons

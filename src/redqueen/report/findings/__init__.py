@@ -4,7 +4,7 @@ Each check is a function from the figures to findings, usually none. They are ru
 finding says what was seen, by how much, and where to look. None of them is proof.
 """
 
-from redqueen.report.findings import run, students, teachers
+from redqueen.report.findings import drift, run, students, teachers
 from redqueen.report.findings.finding import Check, Figures, Finding
 
 __all__ = ["CHECKS", "CHECKS_OF_TEACHERS", "Finding", "list_findings"]
@@ -18,6 +18,10 @@ CHECKS_OF_TEACHERS: tuple[Check, ...] = (
     teachers.repeats_and_limits,
     teachers.novelty,
     teachers.templates,
+    drift.hacks,
+    drift.answers,
+    drift.reuse,
+    drift.held_out_copies,
 )
 """Skipped where the problems are fixed."""
 CHECKS: tuple[Check, ...] = (
@@ -25,6 +29,8 @@ CHECKS: tuple[Check, ...] = (
     run.verified_again,
     *CHECKS_OF_TEACHERS,
     students.solve_rate,
+    students.unsolved,
+    students.reward,
     students.malformed,
     students.reasoning,
     run.evolution,
@@ -33,6 +39,8 @@ CHECKS: tuple[Check, ...] = (
     students.held_out,
     students.forgetting,
     students.specialists,
+    drift.language_and_length,
+    drift.shortcuts,
     run.training,
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from redqueen.report.run_view import Line, quarter_mean
+from redqueen.report.run_view import Line, mean, quarter_mean
 
 Level = Literal["fact", "good", "warning"]
 Figures = dict[str, Any]
@@ -38,6 +38,15 @@ def quarter_means(line: Line) -> tuple[float, float] | None:
     """The means over the first and the last quarter."""
     first, last = quarter_mean(line, "first"), quarter_mean(line, "last")
     return None if first is None or last is None else (first, last)
+
+
+LEAST_STEPS = 8
+"""In a shorter run members are still what they began as: the base."""
+
+
+def tail_mean(line: Line) -> float | None:
+    """The mean over the last tenth, three points at least: what a quarter averages away."""
+    return mean(line[-max(3, len(line) // 10) :]) if len(line) >= LEAST_STEPS else None
 
 
 def percent(share: float) -> str:

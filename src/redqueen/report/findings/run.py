@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from redqueen.report.findings.finding import (
+    LEAST_STEPS,
     Figures,
     Finding,
     fact,
@@ -90,6 +91,8 @@ def fitness(figures: Figures) -> Iterator[Finding]:
 
 
 def collapse(figures: Figures) -> Iterator[Finding]:
+    if figures["steps_done"] < LEAST_STEPS:
+        return
     for role in ("teacher", "student"):
         distances = metric(figures, f"population/distance/{role}")
         now = quarter_mean(distances, "last")

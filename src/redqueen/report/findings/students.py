@@ -3,15 +3,26 @@
 from collections.abc import Iterator
 
 from redqueen.report.findings.finding import (
+    LEAST_STEPS,
     Figures,
     Finding,
     fact,
     metric,
     percent,
     quarter_means,
+    tail_mean,
     warning,
 )
 from redqueen.report.run_view import mean
+
+
+def unsolved(figures: Figures) -> Iterator[Finding]:
+    for name, what, most in (("zero", "zero-pass", 0.45), ("all", "all-pass", 0.6)):
+        line = metric(figures, f"solve/{name}_pass_frac")
+        quarters, tail = quarter_means(line), tail_mean(line)
+        last = max(quarters[1] if quarters else 0.0, tail or 0.0)
+        if last > most:
+            yield warning("complexity", f"{percent(last)} of the problems at the end are {what}.")
 
 
 def solve_rate(figures: Figures) -> Iterator[Finding]:
@@ -29,16 +40,33 @@ def solve_rate(figures: Figures) -> Iterator[Finding]:
             "race",
             f"The solve rate ends at {percent(solved[1])}: there is almost no reward signal.",
         )
-    zero_pass = quarter_means(metric(figures, "solve/zero_pass_frac"))
-    if zero_pass and zero_pass[1] > 0.5:
-        yield warning(
-            "complexity", f"{percent(zero_pass[1])} of the problems at the end are zero-pass."
-        )
-    all_pass = quarter_means(metric(figures, "solve/all_pass_frac"))
-    if all_pass and all_pass[1] > 0.6:
-        yield warning(
-            "complexity", f"{percent(all_pass[1])} of the problems at the end are all-pass."
-        )
+    for kind, share in _by_kind(figures, "solve/pass_rate/").items():
+        if share[1] < 0.05 < solved[1] and share[1] < share[0]:
+            yield warning(
+                "complexity",
+                f"The solve rate of {kind} ends at {percent(share[1])} (first quarter: "
+                f"{percent(share[0])}).",
+            )
+
+
+def reward(figures: Figures) -> Iterator[Finding]:
+    """Of students: below zero, malformed answers cost more than correct ones earn."""
+    line = metric(figures, "reward/student")
+    last = tail_mean(line)
+    if last is not None and last < 0:
+        first = quarter_means(line)
+        was = f" (first quarter: {first[0]:+.2f})" if first else ""
+        yield warning("race", f"Students end with a negative mean reward, {last:+.2f}{was}.")
+
+
+def _by_kind(figures: Figures, prefix: str) -> dict[str, tuple[float, float]]:
+    """The means over the first and the last quarter of metrics that each kind has."""
+    means = {
+        name.removeprefix(prefix): quarter_means(line)
+        for name, line in figures["metrics"].items()
+        if name.startswith(prefix) and len(line) >= LEAST_STEPS
+    }
+    return {kind: pair for kind, pair in means.items() if pair is not None}
 
 
 def malformed(figures: Figures) -> Iterator[Finding]:
@@ -120,10 +148,14 @@ def specialists(figures: Figures) -> Iterator[Finding]:
             "weakest (on different problems).",
         )
     pairs = [pair for suite in figures["suites"] for pair in suite["agreement"]["pairs"]]
-    kappa = mean([pair[3] for pair in pairs])
-    if kappa is not None and kappa > 0.95:
+    kappa, same = mean([pair[3] for pair in pairs]), mean([pair[2] for pair in pairs])
+    alike = (kappa is not None and kappa > 0.95) or (same is not None and same >= 0.97)
+    if alike and same is not None and figures["steps_done"] >= LEAST_STEPS:
+        agreed = f"on {percent(same)} of the items" + (
+            "" if kappa is None else f", kappa {kappa:.2f}"
+        )
         yield warning(
             "members",
-            f"Students answer almost identically (kappa {kappa:.2f}): the population is hardly "
-            "more than one student.",
+            f"Students answer almost identically ({agreed}): the population is hardly more than "
+            "one student.",
         )

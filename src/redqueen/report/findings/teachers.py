@@ -9,6 +9,7 @@ from redqueen.report.findings.finding import (
     metric,
     percent,
     quarter_means,
+    tail_mean,
     warning,
 )
 from redqueen.report.run_view import Line, quarter_mean
@@ -65,6 +66,16 @@ def validity(figures: Figures) -> Iterator[Finding]:
         yield warning(
             "rejections", f"Only {percent(valid[1])} of the proposals at the end are valid."
         )
+    prefix = "verify/valid_frac/"
+    for name, line in figures["metrics"].items():
+        share = quarter_means(line) if name.startswith(prefix) else None
+        last = tail_mean(line)
+        if share and last is not None and last < share[0] - 0.25:
+            yield warning(
+                "rejections",
+                f"Fewer proposals of {name.removeprefix(prefix)} are valid: {percent(share[0])} in "
+                f"the first quarter, {percent(last)} in the last steps.",
+            )
 
 
 def voided(figures: Figures) -> Iterator[Finding]:

@@ -86,6 +86,14 @@ function kindPanel({ slots, kinds, cells }, title, color) {
   return [{ type: "heat", title, rows: slots, columns: kinds, cells: shown, color, unit: "share" }];
 }
 
+function specialistPanels(view) {
+  return view.specialists.map(({ step, members, columns, cells }) => {
+    const shown = emptyCells(members, columns);
+    for (const [member, column, attempts, correct] of cells) shown[member][column] = { value: correct / attempts, note: `${correct} of ${attempts}` };
+    return { type: "heat", title: `exam of step ${step}`, rows: members, columns, cells: shown, color: STUDENT, unit: "share", most: 62 };
+  });
+}
+
 function tierPanels({ suite, tiers }) {
   return [...new Set(tiers.map((row) => row[1]))].map((kind) => {
     const own = tiers.filter((row) => row[1] === kind);
@@ -166,6 +174,15 @@ function templateList(view) {
   return { title: "Most common templates", note, node: html("div", { class: "templates" }, examples) };
 }
 
+// First against last quarter; of texts the share of the commonest.
+function driftTable(view) {
+  if (!view.drift.rows.length) return null;
+  const head = ["kind", "what", "first quarter", "last quarter", "problems"];
+  const rows = view.drift.rows.map((one) => [one.kind, one.name.replaceAll("_", " ").replace(/ top$/, ": share of the commonest"), one.first ?? "", one.last, one.problems]);
+  const common = view.drift.answers.map((one) => `${one.kind}: ${visible(one.answer).slice(0, 40)} (${FORMATS.share(one.share)})`).join(" · ");
+  return { title: "Surface of problems", note: `Means over invented problems. Commonest answers of the last quarter: ${common || "none"}.`, node: plainTable([head, ...rows]) };
+}
+
 const FEATURES = { ast_depth: "AST depth", cyclomatic: "cyclomatic complexity", loc: "lines of code", steps_executed: "steps executed" };
 
 // The features that the task kinds of a run record, in their order.
@@ -211,6 +228,11 @@ const SECTIONS = [
         { name: "two programs of one teacher", color: TEACHER, y: view.templates.within }, { name: "of two teachers", color: SERIES[6], y: view.templates.between, dash: true }] }] : []) },
     { id: "most-common", custom: templateList },
   ] },
+  { id: "drift", short: "Drift", title: "Drift: do problems change their looks?", figures: [
+    { id: "answers-drift", note: "By task kind. Trivial: 0, [], True and their like. A shown answer stands in what the student is given, an echo equals the input. Rising lines: answers can be guessed.", wide: true, title: "Answers", small: 300,
+      panels: (view) => [["answer_trivial", "Trivial answers"], ["answer_shown", "Answers shown"], ["answer_echo", "Output equals input"], ["answer_top", "Share of the commonest answer"]].flatMap(([name, title]) => kindLines(view, title, `drift/${name}/`)) },
+    { id: "surface-drift", wide: true, custom: driftTable },
+  ] },
   { id: "matrix", short: "Pairings", title: "Who solves whose problems", figures: [
     { id: "solve-matrix", wide: true, title: "Solve rate by teacher and student", small: 180, panels: matrixPanels,
       note: "Rows: teachers, columns: students, in parts of the run. A child counts in the slot of the member it replaced. Empty: they did not meet." },
@@ -233,6 +255,8 @@ const SECTIONS = [
   { id: "members", short: "Strengths", title: "Strengths of members", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",
       panels: (view) => kindPanel(view.students_by_kind, "Students, by kind", STUDENT) },
+    { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
+      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
     { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", TEACHER) },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },

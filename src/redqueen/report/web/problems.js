@@ -31,11 +31,18 @@ function block(title, text) {
   return html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
 }
 
-function attemptNode([text, verdict, detail, reward, advantage, tokens, student], at) {
+// Reasoning with the line marked that first contradicts execution, where that was looked at.
+function reasoningBlock(text, departs) {
+  if (departs === undefined || departs === null) return block("reasoning", text);
+  const lines = text.split("\n").map((line, at) => html("span", { class: at === departs ? "departs" : "", text: visible(line) + "\n" }));
+  return html("div", { class: "block" }, html("h4", { text: `reasoning, contradicted by execution in line ${departs + 1}` }), html("pre", {}, lines));
+}
+
+function attemptNode([text, verdict, detail, reward, advantage, tokens, student, departs], at) {
   const [reasoning, answer] = splitReasoning(text);
   return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
     html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), visible(` · ${student}`), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
-    block("reasoning", reasoning), block("answer", answer), detail ? html("p", { class: "note", text: visible(detail) }) : null);
+    reasoningBlock(reasoning, departs), block("answer", answer), detail ? html("p", { class: "note", text: visible(detail) }) : null);
 }
 
 function proposalNodes(item, view) {

@@ -163,6 +163,7 @@ def _standing(member: Member, world: World, measure: str, fitness: float) -> Sta
         measure,
         world.own_learning_rate(member),
         world.temperature(member, member.role),
+        tuple(exam.correct.get(member.id, ())) if (exam := world.evidence.exam) else (),
     )
 
 

@@ -30,6 +30,22 @@ def exam_skill(member: Member, evidence: Evidence, settings: Choice) -> float | 
     return evidence.exam.skills.get(member.id) if evidence.exam else None
 
 
+def shared_exam(member: Member, evidence: Evidence, settings: Choice) -> float | None:
+    """Fitness sharing: the points of every problem in the exam are divided between those who solve
+    it, so that what few can do counts for more. On average 1 over the students."""
+    exam = evidence.exam
+    if exam is None or member.id not in exam.correct:
+        return None
+    shares = [
+        solved / total
+        for solved, total in zip(
+            exam.correct[member.id], map(sum, zip(*exam.correct.values(), strict=True)), strict=True
+        )
+        if total
+    ]
+    return len(exam.correct) * sum(shares) / len(shares) if shares else 0.0
+
+
 def mean_reward(member: Member, evidence: Evidence, settings: Choice) -> float | None:
     """What its proposals have earned since members were last replaced, on average."""
     total, count = evidence.rewards.get(member.id, (0.0, 0))
@@ -77,7 +93,9 @@ def progress(member: Member, evidence: Evidence, settings: Choice) -> float | No
     return sum(taught[student] * gain for student, gain in gains.items()) / attempts
 
 
-FITNESS: Registry[Fitness] = Registry("fitness", {"exam": exam_skill, "rating": rating_bound})
+FITNESS: Registry[Fitness] = Registry(
+    "fitness", {"exam": exam_skill, "shared": shared_exam, "rating": rating_bound}
+)
 TEACHER_FITNESS: Registry[Fitness] = Registry(
     "teacher fitness",
     {

@@ -6,6 +6,7 @@ survive.
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -32,6 +33,8 @@ class Standing:
     """Its own, where members have their own."""
     temperature: float = 1.0
     """Its own, where members have their own."""
+    cases: tuple[float, ...] = ()
+    """Correct answers to each problem of the exam, for those who took one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +57,15 @@ class Tournament(Choice):
 
     size: int = Field(default=3, ge=2)
     """Members that meet."""
+
+
+class Lexicase(Choice):
+    """Members are compared problem by problem of the exam, in random order (Spector 2012): who is
+    the only one to solve something may breed, however it does elsewhere. Those who win least often
+    die."""
+
+    draws: int = Field(default=400, ge=1)
+    """Random orders that decide who dies."""
 
 
 def count_deaths(members: int, share: float) -> int:
@@ -88,6 +100,41 @@ def tournament(
     return Selected(tuple(dead), tuple(_two(survivors, settings.size, rng) for _ in range(count)))
 
 
+def lexicase(
+    standings: Sequence[Standing], count: int, settings: Lexicase, rng: Random
+) -> Selected:
+    """By fitness, as in truncation, where no exam was taken: teachers, say."""
+    sizes = {len(standing.cases) for standing in standings}
+    if len(sizes) != 1 or sizes == {0}:
+        return truncation(standings, count, Truncation(type="truncation"), rng)
+    order = rank(standings, rng)
+    wins = Counter(_win_by_cases(order, rng).member for _ in range(settings.draws))
+    order.sort(key=lambda standing: -wins[standing.member])  # stable: ties by fitness
+    survivors = order[: len(order) - count]
+    return Selected(
+        tuple(order[len(survivors) :]),
+        tuple(_two_by_cases(survivors, rng) for _ in range(count)),
+    )
+
+
+def _win_by_cases(members: Sequence[Standing], rng: Random) -> Standing:
+    """Case by case, only the best go on."""
+    left = list(members)
+    cases = range(len(left[0].cases))
+    for case in rng.sample(cases, len(cases)):
+        most = max(standing.cases[case] for standing in left)
+        left = [standing for standing in left if standing.cases[case] == most]
+        if len(left) == 1:
+            break
+    return rng.choice(left)
+
+
+def _two_by_cases(survivors: Sequence[Standing], rng: Random) -> tuple[Standing, ...]:
+    first = _win_by_cases(survivors, rng)
+    others = [standing for standing in survivors if standing is not first]
+    return (first, _win_by_cases(others, rng)) if others else (first,)
+
+
 def _meet(order: Sequence[Standing], size: int, rng: Random) -> list[Standing]:
     """Some of them by chance, in the order in which they stand."""
     places = sorted(rng.sample(range(len(order)), min(size, len(order))))
@@ -104,7 +151,11 @@ Selection = Callable[[Sequence[Standing], int, Any, Random], Selected]
 
 SELECTIONS: Registry[Selection] = Registry(
     "selection",
-    {"truncation": Entry(truncation, Truncation), "tournament": Entry(tournament, Tournament)},
+    {
+        "truncation": Entry(truncation, Truncation),
+        "tournament": Entry(tournament, Tournament),
+        "lexicase": Entry(lexicase, Lexicase),
+    },
 )
 
 

@@ -5,12 +5,13 @@ Grading runs a teacher's program, so the gold input runs in the same job as a co
 longer gives the gold output, the program can tell verification from grading, or is a matter of
 chance, and the problem is void."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome, Result
 from redqueen.tasks.code.few_shot import FEW_SHOT
 from redqueen.tasks.code.programs import ABDUCTION, ProgramAndInput, read_input
+from redqueen.tasks.code.surface import code_surface
 from redqueen.tasks.code.texts import ABDUCE
 from redqueen.tasks.kind import Block, Request, RunRules, Void, take
 
@@ -26,6 +27,10 @@ class CodeI(ProgramAndInput):
         given = ("program", problem.payload.program), ("output", problem.gold[0])
         few_shot = FEW_SHOT[self.name, "student"]
         return self.request("student", ABDUCE, given, few_shot=few_shot)
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        """Of the answer that is known: there may be others."""
+        return code_surface(problem, self.ask_answer(problem).given, problem.payload.inputs[0])
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_input(take(blocks, "input"))

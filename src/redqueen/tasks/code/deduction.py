@@ -3,6 +3,7 @@
 Grading compares two literals: nothing runs, so there is nothing to control."""
 
 from collections.abc import Sequence
+from random import Random
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
@@ -10,6 +11,15 @@ from redqueen.tasks.code.examples import EXAMPLES
 from redqueen.tasks.code.few_shot import FEW_SHOT
 from redqueen.tasks.code.programs import DEDUCTION, Code, ProgramAndInput, read_output
 from redqueen.tasks.code.texts import DEDUCE
+from redqueen.tasks.code.trace import (
+    alter_step,
+    first_departure,
+    read_returned,
+    read_trace,
+    trace_job,
+    write_steps,
+)
+from redqueen.tasks.explain import Altered
 from redqueen.tasks.kind import Block, Request, RunRules, take
 
 
@@ -31,6 +41,32 @@ class CodeO(ProgramAndInput):
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_output(take(blocks, "output"))
+
+    def trace(self, problem: Problem) -> Job | None:
+        code: Code = problem.payload
+        return trace_job(code.program, code.inputs[0])
+
+    def first_wrong_line(
+        self, problem: Problem, reasoning: str, outcome: Outcome | None
+    ) -> int | None:
+        steps = read_trace(outcome, problem.gold[0])
+        return None if steps is None else first_departure(reasoning, steps)
+
+    def alter(self, problem: Problem, outcome: Outcome | None, rng: Random) -> Altered | None:
+        code: Code = problem.payload
+        steps = read_trace(outcome, problem.gold[0])
+        chosen = steps and alter_step(steps, rng)
+        if not steps or not chosen:
+            return None
+        at, other = chosen
+        return Altered(
+            write_steps(steps, at),
+            write_steps(steps, at, other),
+            trace_job(code.program, code.inputs[0], at, other),
+        )
+
+    def altered_answer(self, outcome: Outcome | None) -> str:
+        return read_returned(outcome)
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
         return None

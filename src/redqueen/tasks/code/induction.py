@@ -5,7 +5,9 @@ Grading runs the student's own program and nothing of a teacher's: there is noth
 program sees hidden inputs but no gold answer; that it is inspected and run in several processes
 keeps answers out that are right by chance."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
 
 from redqueen.errors import ConfigError
 from redqueen.records import Problem
@@ -19,6 +21,7 @@ from redqueen.tasks.code.programs import (
     read_program,
     show_first_call,
 )
+from redqueen.tasks.code.surface import tells_program
 from redqueen.tasks.code.texts import INDUCE, INPUTS, PROPOSE_INPUTS, SHOWN
 from redqueen.tasks.kind import Block, Malformed, Request, RunRules, take
 
@@ -68,6 +71,21 @@ class CodeF(CodeKind):
             given += [("input", arguments), ("output", output)]
         few_shot = FEW_SHOT[self.name, "student"]
         return self.request("student", INDUCE, tuple(given), few_shot=few_shot)
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        code: Code = problem.payload
+        return {
+            **super().surface(problem),
+            "message_tells": float(tells_program(code.message, code.program)),
+            "outputs_equal": float(len(set(problem.gold)) == 1),
+        }
+
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        """Outputs stand beside the inputs of others; the message is left as it is."""
+        shown = rng.sample(problem.gold[:SHOWN], len(problem.gold[:SHOWN]))
+        if tuple(shown) == problem.gold[:SHOWN]:
+            return None
+        return self.ask_answer(replace(problem, gold=(*shown, *problem.gold[SHOWN:])))
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         return read_program(blocks)

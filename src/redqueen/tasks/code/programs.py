@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 from redqueen.records import Problem, content_key
@@ -15,6 +16,7 @@ from redqueen.sandbox.inspection.complexity import measure
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
 from redqueen.tasks.code import coverage
 from redqueen.tasks.code.few_shot import FEW_SHOT
+from redqueen.tasks.code.surface import code_surface, shuffle_lines
 from redqueen.tasks.code.texts import PROPOSE_PROGRAM
 from redqueen.tasks.kind import Block, Kind, Malformed, Reject, Request, RunRules, Verified, take
 
@@ -116,6 +118,17 @@ class CodeKind(Kind):
 
     def cell(self, problem: Problem) -> str:
         return coverage.cell(problem.kind, problem.features)
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        return code_surface(problem, self.ask_answer(problem).given, problem.gold[0])
+
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        """The lines of the program are shuffled."""
+        code: Code = problem.payload
+        shuffled = shuffle_lines(code.program, rng)
+        if shuffled == code.program:
+            return None
+        return self.ask_answer(replace(problem, payload=replace(code, program=shuffled)))
 
     def probe(self, problem: Problem) -> Job | None:
         return coverage.probe(problem.payload.program, problem.payload.inputs[0])

@@ -8,7 +8,9 @@ bounded. There is one correct answer, so grading compares texts.
 import json
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import log10
+from random import Random
 from typing import Any
 
 from redqueen.records import Problem, content_key
@@ -86,6 +88,15 @@ class Logic(Kind):
         given = (("puzzle", write_puzzle(problem.payload)),)
         return self.request("student", SOLVE, given, few_shot=FEW_SHOT["student"])
 
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        """The constraints are about other variables of the same domain."""
+        puzzle: Puzzle = problem.payload
+        others = dict(zip(puzzle.variables, shuffle_alike(puzzle.variables, rng), strict=True))
+        if all(name == other for name, other in others.items()):
+            return None
+        constraints = tuple(_rename(one, others) for one in puzzle.constraints)
+        return self.ask_answer(replace(problem, payload=replace(puzzle, constraints=constraints)))
+
     def read_answer(self, blocks: Sequence[Block]) -> str:
         """A JSON object, or a line for each variable, as in `a = 3`."""
         text = take(blocks, "assignment").strip()
@@ -101,7 +112,8 @@ class Logic(Kind):
         fields = read_json(text)
         if not fields or not all(type(value) in (int, str) for value in fields.values()):
             raise Malformed("expected a number or a text for every variable")
-        return _write(fields)
+        # a domain has no text of digits, so "3" can only mean 3
+        return _write({name: _number(str(value)) for name, value in fields.items()})
 
     def grading(self, problem: Problem, answer: str, rules: RunRules) -> Job | None:
         return None
@@ -158,6 +170,21 @@ def _canonical(puzzle: Puzzle, values: bool = True) -> tuple[str, ...]:
 
     domains = [list(domain) if values else len(domain) for domain in puzzle.variables.values()]
     return (json.dumps(domains), *sorted(json.dumps(rename(one)) for one in puzzle.constraints))
+
+
+def shuffle_alike(variables: Mapping[str, tuple[Value, ...]], rng: Random) -> list[str]:
+    """The variables in another order, each in the place of one with its domain."""
+    alike: dict[tuple[Value, ...], list[str]] = {}
+    for name, domain in variables.items():
+        alike.setdefault(domain, []).append(name)
+    left = {domain: rng.sample(names, len(names)) for domain, names in alike.items()}
+    return [left[domain].pop() for domain in variables.values()]
+
+
+def _rename(part: Expression, others: Mapping[str, str]) -> Expression:
+    if isinstance(part, tuple):
+        return (part[0], *(_rename(one, others) for one in part[1:]))
+    return others.get(part, part) if isinstance(part, str) else part
 
 
 def _write(assignment: Mapping[str, Value]) -> str:

@@ -15,6 +15,7 @@ __all__ = [
     "has_reasoning",
     "join_parts",
     "load_prompt_format",
+    "reasoning_of",
 ]
 
 PROMPT_FORMATS: Registry[PromptFormat] = Registry(
@@ -27,6 +28,14 @@ _REASONING = re.compile(r"</think>|^>>think$", re.MULTILINE)
 def has_reasoning(text: str) -> bool:
     """Whether a model wrote a chain of thought before its answer, in either format."""
     return _REASONING.search(text) is not None
+
+
+def reasoning_of(text: str) -> str:
+    """The chain of thought that a model wrote before its answer; empty where there is none."""
+    if "</think>" in text:
+        return text.partition("</think>")[0].rpartition("<think>")[2].strip("\n")
+    _, mark, rest = f"\n{text}".partition("\n>>think\n")
+    return rest.partition("\n>>")[0] if mark and not rest.startswith(">>") else ""
 
 
 def load_prompt_format(name: str) -> PromptFormat:

@@ -2,15 +2,18 @@
 
 Grading compares rows: nothing runs."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from random import Random
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
 from redqueen.tasks.kind import Block, Malformed, Request, RunRules, take
-from redqueen.tasks.sql.databases import Database, SqlKind, read_result, read_sql
+from redqueen.tasks.sql.databases import Database, SqlKind, read_result, read_sql, write_rows
 from redqueen.tasks.sql.examples import EXAMPLES
 from redqueen.tasks.sql.rows import read_rows
 from redqueen.tasks.sql.texts import FEW_SHOT, PREDICT, PROPOSE
+from redqueen.tasks.surface import describe_surface
 
 
 class SqlO(SqlKind):
@@ -37,6 +40,16 @@ class SqlO(SqlKind):
         database: Database = problem.payload
         given = (("tables", database.tables), ("query", database.query))
         return self.request("student", PREDICT, given, few_shot=FEW_SHOT["predict"])
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        rows = write_rows(read_result(problem.gold[0]).rows)
+        return describe_surface(self.ask_answer(problem).given, rows)
+
+    def without_evidence(self, problem: Problem, rng: Random) -> Request | None:
+        """The words of the query are shuffled."""
+        words = problem.payload.query.split()
+        query = " ".join(rng.sample(words, len(words)))
+        return self.ask_answer(replace(problem, payload=replace(problem.payload, query=query)))
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         text = take(blocks, "result").strip()

@@ -133,7 +133,8 @@ def read_tables(setup: str, budget: Budget) -> list[Table]:
     names = [
         name
         for (name,) in connection.execute(
-            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite@_%' "
+            "ESCAPE '@' ORDER BY rowid"  # AUTOINCREMENT keeps a table of its own
         )
     ]
     if not 1 <= len(names) <= MAX_TABLES:

@@ -27,7 +27,11 @@ Work out which rows the query gives. Go through it step by step, then give the r
 
 WRITE = """\
 Write one SELECT in the dialect of SQLite that answers the question. It must give the shown result, and the right rows for other rows in
-the same tables as well. Columns have the order of the result; the order of rows counts only if the question asks for one."""
+the same tables as well. Columns have the order of the result. {order}"""
+ORDERED = (
+    "Rows must come in the order of the result, by an ORDER BY that decides it for other rows too."
+)
+UNORDERED = "The order of rows does not count."
 
 _TABLES = """\
 CREATE TABLE pets (name TEXT, kind TEXT, age INTEGER);

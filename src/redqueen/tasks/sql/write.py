@@ -5,7 +5,7 @@ Hidden rows follow from the shown ones, not from the teacher. A student's query 
 beside them but never beside gold, and nothing of the teacher's runs: there is nothing to control.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from redqueen.records import Problem
 from redqueen.sandbox import Job, Outcome
@@ -21,7 +21,8 @@ from redqueen.tasks.sql.databases import (
     write_rows,
 )
 from redqueen.tasks.sql.examples import EXAMPLES
-from redqueen.tasks.sql.texts import FEW_SHOT, PROPOSE_QUESTION, WRITE
+from redqueen.tasks.sql.texts import FEW_SHOT, ORDERED, PROPOSE_QUESTION, UNORDERED, WRITE
+from redqueen.tasks.surface import describe_surface
 
 
 class SqlQ(SqlKind):
@@ -49,9 +50,17 @@ class SqlQ(SqlKind):
 
     def ask_answer(self, problem: Problem) -> Request:
         database: Database = problem.payload
-        rows = write_rows(read_result(problem.gold[0]).rows)
+        results = [read_result(gold) for gold in problem.gold]
+        rows = write_rows(results[0].rows)
+        # hidden rows may be in an order where the shown ones are too few to be in any
+        order = ORDERED if any(result.ordered for result in results) else UNORDERED
         given = (("tables", database.tables), ("question", database.question), ("result", rows))
-        return self.request("student", WRITE, given, few_shot=FEW_SHOT["write"])
+        return self.request("student", WRITE.format(order=order), given, few_shot=FEW_SHOT["write"])
+
+    def surface(self, problem: Problem) -> Mapping[str, float | str]:
+        """The answer is shown where the question has the query."""
+        database: Database = problem.payload
+        return describe_surface((("question", database.question),), database.query)
 
     def read_answer(self, blocks: Sequence[Block]) -> str:
         query = read_sql(blocks, "query")

@@ -1,0 +1,81 @@
+"""A process that makes entries of reasoning-gym and scores answers to them: one JSON request a line
+in, one JSON reply a line out.
+
+Entries are made here: nothing in them is a model's. An answer is hostile to its scorer, and scored
+in a fork behind the system call filter, with limits on CPU time and memory. Without the filter this
+process refuses to work.
+"""
+
+import json
+import logging
+import resource
+import sys
+import warnings
+from functools import lru_cache
+from typing import Any
+
+from redqueen.sandbox import lockdown
+from redqueen.sandbox.forks import in_fork, try_filter
+
+MEMORY_BYTES = 4 << 30
+SCORE = 0.999
+"""From which on an answer is correct: scorers give a little for any answer, and more for a part."""
+
+
+def main() -> None:
+    cpu_s = float(sys.argv[1])
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    try:
+        from reasoning_gym.factory import DATASETS
+    except ImportError as error:
+        send({"refused": f"the package reasoning-gym cannot be imported ({error})"})
+        return
+    lockdown.limit(resource.RLIMIT_CORE, 0)
+    lockdown.limit(resource.RLIMIT_FSIZE, 0)
+    lockdown.limit(resource.RLIMIT_AS, MEMORY_BYTES)
+    try:
+        lockdown.no_new_privileges()
+        seccomp = try_filter()
+    except OSError as error:
+        send({"refused": f"answers cannot be scored safely on this machine: {error}"})
+        return
+    send({"datasets": sorted(DATASETS)})
+    for line in sys.stdin:
+        try:
+            send(reply(json.loads(line), cpu_s, seccomp))
+        except Exception as error:  # noqa: BLE001 - a data set may raise anything for a seed
+            send({"error": f"{type(error).__name__}: {error}"[:200]})
+
+
+def send(message: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def reply(request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter) -> dict[str, Any]:
+    dataset, entry = make(request["dataset"], request["seed"], request["index"])
+    answer = request.get("answer")
+    if answer is None:
+        metadata = json.dumps(entry.get("metadata", {}), default=str, sort_keys=True)
+        solved = entry.get("answer")
+        return {"question": str(entry["question"]), "gold": solved, "metadata": metadata}
+    scored = in_fork(cpu_s, seccomp, lambda: dataset.score_answer(answer, entry) >= SCORE)
+    return {"correct": scored is True, "reason": scored if isinstance(scored, str) else ""}
+
+
+@lru_cache(maxsize=2000)
+def make(name: str, seed: int, index: int) -> tuple[Any, Any]:
+    """The entry, once its own answer was scored: what a scorer imports is loaded before the walls
+    are up."""
+    import reasoning_gym
+
+    dataset = reasoning_gym.create_dataset(name, seed=seed, size=index + 1)
+    entry = dataset[index]
+    if entry.get("answer") is not None:
+        dataset.score_answer(str(entry["answer"]), entry)
+    return dataset, entry
+
+
+if __name__ == "__main__":
+    main()

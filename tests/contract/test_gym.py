@@ -1,0 +1,162 @@
+"""Problems of reasoning-gym: made again from a seed, graded by the data set's own scorer, in a
+process that hostile answers cannot harm.
+
+The package is heavy (matplotlib, pycosat and others), so that these tests use a small stand-in with
+its interface; one test uses the package itself where it is installed.
+"""
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from redqueen.config.stages import VerifyConfig
+from redqueen.config.toml import load_config
+from redqueen.errors import ConfigError
+from redqueen.evaluate.suites import load_suite
+from redqueen.records import Problem, Rejection
+from redqueen.stages.solve import grade_answers
+from redqueen.stages.verify import verify_payloads
+from redqueen.tasks import RunRules, load_kind, load_kinds
+from redqueen.tasks.gym import entries_of
+from redqueen.tasks.gym.entries import Entry
+from redqueen.tasks.gym.scorer import SCORER
+from redqueen.tasks.kind import Malformed
+from redqueen.tasks.prompts import load_prompt_format
+from redqueen.tasks.sources import load_source
+from tests.scripted import TrustingSandbox
+
+GYM = load_kind("gym")
+RULES = RunRules.of(VerifyConfig())
+CHAT = load_prompt_format("chat")
+FAKE = """
+import time
+class Sums:
+    def __init__(self, seed, size): self.seed = seed
+    def __getitem__(self, index):
+        a, b = self.seed % 97, index + 2
+        return {"question": f"What is {a} + {b}?", "answer": str(a + b), "metadata": {"parts": (a, b)}}
+    def score_answer(self, answer, entry):
+        if answer == "hang":
+            while True: pass
+        if answer == "memory": return len([0] * 10**10)
+        if answer == "write": open("/tmp/redqueen-gym-canary", "w")
+        if answer == "exit":
+            import os; os._exit(0)
+        return 1.0 if answer == entry["answer"] else 0.5 if answer == "almost" else 0.01
+class Open(Sums):
+    def __getitem__(self, index): return {"question": "Why?", "answer": None, "metadata": {}}
+def create_dataset(name, seed, size): return {"sums": Sums, "open": Open}[name](seed, size)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    package = tmp_path_factory.mktemp("packages") / "reasoning_gym"
+    package.mkdir()
+    (package / "__init__.py").write_text(FAKE)
+    (package / "factory.py").write_text("DATASETS = {'sums': 1, 'open': 2}\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(package.parent), prepend=":")
+        patch.setattr("redqueen.tasks.gym.scorer.CPU_S", 0.5)
+        SCORER.close()
+        yield
+        SCORER.close()
+
+
+def problems(count: int = 3) -> list[Problem]:
+    made = entries_of("sums")(Random(0), count, range(1, 3), ["gym"])
+    verdicts = verify_payloads(
+        [(kind, entry, None) for kind, entry in made],
+        load_kinds(),
+        TrustingSandbox(),
+        VerifyConfig(),
+    )
+    return [verdict for verdict in verdicts if isinstance(verdict, Problem)]
+
+
+def test_entries_are_verified_by_making_them_again() -> None:
+    first = problems()[0]
+    entry: Entry = first.payload
+    assert eval(entry.question[8:-1]) == int(first.gold[0])
+    assert GYM.load_payload({**{n: getattr(entry, n) for n in entry.__slots__}}) == entry
+    for changed in (
+        Entry("sums", entry.seed, entry.index, "What is 1 + 1?"),
+        Entry("none", entry.seed, entry.index, entry.question),
+        Entry("open", entry.seed, entry.index, "Why?"),
+    ):
+        (verdict,) = verify_payloads(
+            [("gym", changed, None)], load_kinds(), TrustingSandbox(), VerifyConfig()
+        )
+        assert isinstance(verdict, Rejection), changed
+
+
+def test_answers_are_scored_and_hostile_ones_are_wrong() -> None:
+    first = problems()[0]
+    texts = [
+        first.gold[0],
+        "0",
+        "almost",
+        "hang",
+        "memory",
+        "write",
+        "exit",
+        "\ud800",
+        first.gold[0],
+    ]
+    answers = [(first, f"<answer>\n{text}\n</answer>") for text in texts]
+    attempts = grade_answers(answers, load_kinds("gym"), CHAT, TrustingSandbox(), VerifyConfig())
+    assert [attempt.verdict for attempt in attempts] == [
+        "correct", *["wrong"] * 7, "correct",
+    ]  # fmt: skip
+    assert not Path("/tmp/redqueen-gym-canary").exists()
+    with pytest.raises(Malformed):
+        GYM.read_answer([("answer", "x" * 5000)])
+
+
+def test_it_is_a_source_of_fixed_problems_and_a_suite() -> None:
+    config = load_config(
+        None,
+        [
+            "tasks.kinds=['gym']",
+            "population.teachers=0",
+            "fixed.source=redqueen.tasks.gym:sums",
+        ],
+    )
+    source = load_source(config.fixed, config.tasks.kinds)
+    assert source(0, 1, "S0", 2) == source(0, 1, "S0", 2) != source(0, 2, "S0", 2)
+    items = load_suite("source=redqueen.tasks.gym:sums").items(None, 5)
+    assert items and {item.kind for item in items} == {"gym"}
+    with pytest.raises(ConfigError, match=r"data set of reasoning-gym.*'sumz'"):
+        entries_of("sumz")(Random(0), 1, range(1, 2), ["gym"])
+    with pytest.raises(ConfigError, match=r"population\.teachers=0"):
+        GYM.ask_proposal(())
+
+
+def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("reasoning_gym"):
+        pytest.skip("reasoning-gym is installed")
+    monkeypatch.delenv("PYTHONPATH")
+    SCORER.close()
+    try:
+        with pytest.raises(ConfigError, match=r"pip install 'redqueen\[reasoning-gym\]'"):
+            SCORER.start()
+    finally:
+        SCORER.close()
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("reasoning_gym") is None, reason="the extra reasoning-gym is missing"
+)
+def test_the_package_itself_accepts_its_own_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONPATH")
+    SCORER.close()
+    try:
+        source = entries_of("chain_sum", "leg_counting", "caesar_cipher")
+        for _, entry in source(Random(0), 6, range(1, 2), ["gym"]):
+            verified = GYM.verified(entry, None, RULES)
+            assert not GYM.is_correct(verified.problem("gym"), "no such answer", None)
+    finally:
+        SCORER.close()
