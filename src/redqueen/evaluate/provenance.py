@@ -14,7 +14,7 @@ from redqueen.ledger.snapshots import snapshots
 
 if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
-    from redqueen.models.overlap import Overlap
+    from redqueen.models.inheritance import Overlap
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Provenance:
 
 def provenance(run: Path, member: str, world: int = 0, base: str | None = None) -> Provenance:
     """Of a member that was born in the run."""
-    from redqueen.models.overlap import overlap
+    from redqueen.models.inheritance import overlap
 
     with closing(RunReader(run)) as reader:
         births = {row["member"]: row for row in reader.lineage(world)}

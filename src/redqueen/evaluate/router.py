@@ -1,6 +1,6 @@
 """A router: each task kind is asked of the student whom the exam says is best at it.
 
-Chosen by the run's own exams alone, never by held-out data. A student's score for a kind is drawn
+By the run's own exams alone, never by held-out data. A student's score for a kind is drawn
 toward its score over all kinds, as if by a few problems more: an exam has few of each kind.
 """
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from redqueen.models.adapter import Adapter, LoraPair
-from redqueen.models.overlap import overlap
+from redqueen.models.inheritance import overlap
 
 
 def adapter(seed: int) -> Adapter:

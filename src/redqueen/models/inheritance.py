@@ -84,7 +84,7 @@ def _shares(left: Tensor, values: Tensor, right: Tensor, parent: LoraPair) -> Te
 
 
 def _svd(pair: LoraPair) -> tuple[Tensor, Tensor, Tensor]:
-    """Of A B, through the triangles of its two thin factors."""
+    """Of A B, through the triangles of its two factors."""
     q_a, r_a = torch.linalg.qr(pair.a.double())
     q_b, r_b = torch.linalg.qr(pair.b.double().mT)
     left, values, right = torch.linalg.svd(r_a @ r_b.mT)
