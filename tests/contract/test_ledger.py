@@ -74,7 +74,7 @@ def play(ledger: Ledger, first: int, last: int) -> None:
 
 
 def test_a_new_ledger_knows_what_it_was_made_with(ledger: Ledger) -> None:
-    assert ledger.about == {**ABOUT, "schema": "3"}
+    assert ledger.about == {**ABOUT, "schema": "4"}
     assert ledger.last_step() == -1
     with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [dict(row) for row in connection.execute("SELECT * FROM worlds")] == [
@@ -377,7 +377,7 @@ def test_another_schema_is_named_with_what_to_do(schema: str, words: str, ledger
     ledger.close()
     for opened in (open_to_read, Ledger.open, digest):
         with pytest.raises(
-            ConfigError, match=f"has schema {schema}, this version writes schema 3: it is {words}"
+            ConfigError, match=f"has schema {schema}, this version writes schema 4: it is {words}"
         ):
             opened(ledger.folder)
     assert list_runs(ledger.folder.parent)[0].problem.endswith("Nothing was changed.")

@@ -14,7 +14,9 @@ from redqueen.records import (
     Problem,
     Proposal,
     Rejection,
+    Turn,
 )
+from redqueen.tasks.games.game import Play
 
 Row = dict[str, Any]
 
@@ -90,6 +92,13 @@ class ProposalResult:
     advantage: float = 0.0
     attempt_rewards: list[float] = field(default_factory=list)
     attempt_advantages: list[float] = field(default_factory=list)
+    play: Play | None = None
+    """The game that goes on after the attempts, where one does."""
+
+    @property
+    def turns(self) -> list[Turn]:
+        """Of the game."""
+        return [] if self.play is None else self.play.turns
 
     @property
     def teacher(self) -> Author:
@@ -142,6 +151,11 @@ class StepState:
             for result in self.replays
             if isinstance(result.verdict, Problem)
         ]
+
+    @property
+    def plays(self) -> list[Play]:
+        """The games that went on after the attempts."""
+        return [result.play for result in self.results if result.play is not None]
 
     @property
     def problems(self) -> list[Problem]:

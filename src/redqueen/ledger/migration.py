@@ -15,8 +15,8 @@ from redqueen.config.renamed import rename_rows, rename_settings
 from redqueen.config.toml import validate
 from redqueen.ledger.tables import table_shapes
 
-_NEW_TABLES = ("exams", "fitness")
-"""Tables of schema 3."""
+_NEW_TABLES = {"exams": 3, "fitness": 3, "turns": 4, "role_ratings": 4}
+"""Tables that older schemas do not have, and the first that does."""
 _METRICS = {
     "propose/entropy": "propose/nll",
     "solve/entropy": "solve/nll",
@@ -67,7 +67,7 @@ def shadow_older(connection: sqlite3.Connection, schema: int) -> None:
     rename = rename_settings if schema == 1 else rename_rows
     for name, query in _VIEWS.items() if schema == 1 else ():
         connection.execute(f"CREATE TEMP VIEW {name} AS {query}")
-    for name in _NEW_TABLES:
+    for name in (name for name, first in _NEW_TABLES.items() if schema < first):
         connection.execute(f"CREATE TEMP TABLE {name} ({', '.join(table_shapes()[name].columns)})")
     for name in ("run", "worlds"):
         connection.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM main.{name}")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from redqueen.errors import ConfigError, StorageError
 
-SCHEMA = 3
-_READABLE = ("1", "2")
+SCHEMA = 4
+_READABLE = ("1", "2", "3")
 """Older schemas, which are shown as the current one."""
 FILE = "run.sqlite"
 

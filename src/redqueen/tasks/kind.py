@@ -14,9 +14,9 @@ from redqueen.config.stages import VerifyConfig
 from redqueen.errors import ConfigError
 from redqueen.records import Author, Problem, content_key
 from redqueen.sandbox import Job, Limits, Outcome
-
-Block = tuple[str, str]
-"""A labelled text: ("program", "def f(x): ...")."""
+from redqueen.tasks.request import Block as Block
+from redqueen.tasks.request import FewShot as FewShot
+from redqueen.tasks.request import Request as Request
 
 
 class Reject(ValueError):
@@ -38,36 +38,6 @@ class Void(Exception):
     """A problem is not what was verified: beside an answer, a control that must come out right did
     not. It is taken out for everybody, whatever was answered, and its teacher earns what an invalid
     proposal earns."""
-
-
-@dataclass(frozen=True, slots=True)
-class FewShot:
-    """A few-shot example: a request of the same kind and a reply to it."""
-
-    reasoning: str
-    reply: tuple[Block, ...]
-    given: tuple[Block, ...] = ()
-    examples: tuple[tuple[Block, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a model is asked, free of any typography: a prompt format turns it into text."""
-
-    kind: str
-    role: str
-    """teacher or student."""
-    instruction: str
-    """For prompt formats that use words."""
-    examples: tuple[tuple[Block, ...], ...]
-    """Earlier problems, as inspiration."""
-    given: tuple[Block, ...]
-    wanted: tuple[str, ...]
-    """Labels of the blocks to write, in order."""
-    few_shot: FewShot | None = None
-    """For prompt formats that show one."""
-    system: str = "You are careful and exact."
-    """Who is asked, for prompt formats that have a system text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +198,23 @@ class TaskKind(Protocol):
         """The payload from its JSON, which may come from a file; raises ValueError."""
         ...
 
+    # what games ask
+
+    def trace(self, problem: Problem) -> Job | None:
+        """What to execute to know the true steps of a solution; None where they are not known."""
+        ...
+
+    def first_wrong_line(
+        self, problem: Problem, reasoning: str, outcome: Outcome | None
+    ) -> int | None:
+        """The first line of a student's reasoning that is wrong, counted from 1, by the outcome of
+        the trace; None where that is not known, or no line is wrong."""
+        ...
+
+    def example(self, role: str) -> FewShot | None:
+        """A few-shot example for a role of a game, such as critic."""
+        ...
+
 
 class Kind:
     """Requests, and defaults for what can be said about a problem. `payload` is the dataclass of
@@ -275,6 +262,17 @@ class Kind:
 
     def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
         return problem.key
+
+    def trace(self, problem: Problem) -> Job | None:
+        return None
+
+    def first_wrong_line(
+        self, problem: Problem, reasoning: str, outcome: Outcome | None
+    ) -> int | None:
+        return None
+
+    def example(self, role: str) -> FewShot | None:
+        return None
 
     def load_payload(self, fields: Mapping[str, Any]) -> Any:
         """Lists become tuples, as a frozen payload has them. A row of a file may have other fields

@@ -1,0 +1,188 @@
+"""What a game is: rounds of turns that follow the attempts at a problem, and what each turn earns.
+
+A game is a small table, `Game`: in each round some members are asked something, and what they write
+is judged by what execution has already said, or graded like any answer. The solve stage plays it;
+nothing else knows one game from another.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from redqueen.config.registry import Choice, CustomChoice
+from redqueen.records import Attempt, Author, Member, Problem, Turn
+from redqueen.rng import stream
+from redqueen.sandbox import Outcome
+from redqueen.tasks.kind import Block, Malformed, Request, TaskKind
+from redqueen.tasks.prompts import PromptFormat, reasoning_of
+
+
+class Share(Choice):
+    share: float = Field(default=1.0, ge=0, le=1)
+    """The chance that a problem of a step is played as this game."""
+
+
+class GameChoice(Share):
+    """What every game with further turns has."""
+
+    samples: int = Field(default=2, ge=1)
+    """Turns sampled from each prompt: they are compared with each other, so that one alone teaches
+    nothing."""
+    max_tokens: int = Field(default=0, ge=0)
+    """Most tokens of a turn; 0: as many as an answer may have."""
+    max_reasoning_chars: int = Field(default=6000, ge=1)
+    """Longest reasoning of somebody else that a member is shown; the rest is left out."""
+
+
+class CustomGame(CustomChoice, GameChoice):
+    """A game of your own by import path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one member is asked in a round."""
+
+    member: Member
+    request: Request
+    shown: tuple[str, ...]
+    """Attempts, such as a3, and earlier turns, such as t0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a turn says, beside what execution says."""
+
+    said: str
+    truth: str
+    detail: str = ""
+    bonus: float = 0.0
+    """Further credit, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pay:
+    """What a game earns everybody."""
+
+    turns: tuple[float, ...]
+    """Of each turn, in order."""
+    attempts: Mapping[int, float] = field(default_factory=dict)
+    """Added to what an attempt earns, by its number."""
+
+
+@dataclass(slots=True, eq=False)
+class Play:
+    """One game about one problem: the attempts at it, and the turns so far."""
+
+    game: str
+    choice: GameChoice
+    problem: Problem
+    kind: TaskKind
+    prompt_format: PromptFormat
+    attempts: Sequence[Attempt]
+    students: Sequence[Member]
+    """Those that may play a role."""
+    seed: int
+    """Of its own random streams."""
+    trace: Outcome | None = None
+    """Of the kind's trace, where the game asks for it and the kind has one."""
+    turns: list[Turn] = field(default_factory=list)
+    rewards: list[float] = field(default_factory=list)
+    advantages: list[float] = field(default_factory=list)
+
+    def pick_attempt(self, verdict: Literal["correct", "wrong"]) -> int | None:
+        """The number of one of the attempts with this verdict."""
+        places = [n for n, attempt in enumerate(self.attempts) if attempt.verdict == verdict]
+        return stream(self.seed, verdict).choice(places) if places else None
+
+    def pick_member(self, role: str, *but: Author | None) -> Member | None:
+        """A student that wrote none of these."""
+        taken = {author.member for author in but if author is not None}
+        free = [student for student in self.students if student.id not in taken]
+        return stream(self.seed, role, *sorted(taken)).choice(free) if free else None
+
+    def member(self, author: Author | None) -> Member | None:
+        """Who wrote something, if it may still play."""
+        name = author.member if author is not None else ""
+        return next((student for student in self.students if student.id == name), None)
+
+    def ask(
+        self,
+        role: str,
+        instruction: str,
+        wanted: tuple[str, ...],
+        *given: Block,
+        example: str = "",
+    ) -> Request:
+        """A request about the problem: what its student was shown, then what is given here. The
+        kind may have a few-shot example for the role, or for another name."""
+        asked = self.kind.ask_answer(self.problem)
+        return replace(
+            asked,
+            role=role,
+            instruction=f"{instruction}\n\nThe student was asked:\n{asked.instruction}",
+            given=(*asked.given, *given),
+            wanted=wanted,
+            few_shot=self.kind.example(example or role),
+        )
+
+    def reasoning(self, place: int) -> str:
+        return reasoning_of(self.attempts[place].text)[: self.choice.max_reasoning_chars]
+
+    def answer(self, place: int) -> str:
+        """What an attempt answers, without its reasoning."""
+        blocks = self.read(self.attempts[place].text, self.kind.answer_blocks)
+        return "\n".join(text for _, text in blocks)
+
+    def show(self, place: int) -> tuple[Block, ...]:
+        """An attempt as others see it: its reasoning with numbered lines, and its answer."""
+        lines = self.reasoning(place).splitlines()
+        numbered = "\n".join(f"{number}: {line}" for number, line in enumerate(lines, 1))
+        answer = ("answer", self.answer(place))
+        return (("reasoning", numbered), answer) if numbered.strip() else (answer,)
+
+    def read(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
+        """The blocks of a text; none where it has not the right form."""
+        try:
+            return self.prompt_format.parse(text, wanted)
+        except Malformed:
+            return []
+
+    def turns_in(self, round_number: int) -> list[tuple[int, Turn]]:
+        """With their numbers."""
+        return [(n, turn) for n, turn in enumerate(self.turns) if turn.round == round_number]
+
+
+Judge = Callable[[Play, Ask, Sequence[Block], Any], Judgement]
+"""From the game, what was asked, the blocks that were written, and the settings; raises
+Malformed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    role: str
+    ask: Callable[[Play, Any], list[Ask]]
+    """From the game so far and its settings: who is asked what. Nobody: the game ends here, and
+    where that is the first round, it is not played."""
+    judge: Judge | None = None
+    """None: what is written is an answer to the problem, and graded like any other."""
+
+
+@dataclass(frozen=True)
+class Game:
+    """A row of the table."""
+
+    rounds: tuple[Round, ...] = ()
+    pay: Callable[[Play, Any], Pay] = lambda play, settings: Pay((0.0,) * len(play.turns))
+    """What everybody earns when all turns are judged."""
+    students: int = 1
+    """How many students it takes."""
+    settings: type[Share] = GameChoice
+    traced: bool = False
+    """Whether turns are judged by the true steps of a solution, too."""
+
+
+def number_of(shown: str) -> int:
+    """The number of what a turn was shown, such as 3 for a3."""
+    return int(shown[1:])

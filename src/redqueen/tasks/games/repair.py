@@ -1,0 +1,73 @@
+"""Repair: a critic advises the author of an attempt, who answers once more; execution grades it.
+
+A correct attempt and a wrong one are repaired, so that it pays neither to change every answer nor
+to keep every one.
+"""
+
+import statistics
+
+from redqueen.records import Turn
+from redqueen.tasks.games.critique import ask_critics, judge_critique
+from redqueen.tasks.games.game import Ask, Game, GameChoice, Pay, Play, Round, number_of
+from redqueen.tasks.games.texts import ADVISER, REPAIRER
+
+_WRITTEN = ("critique", "verdict")
+
+
+class Repair(GameChoice):
+    critic: float = 0.5
+    """The critic's part of the gain: 1 where a wrong answer becomes a correct one, -1 where a
+    correct one is spoilt, else 0; on average over the answers that follow its critique."""
+    repairer: float = 0.5
+    """The repairer's part of the gain, for each of its answers."""
+    malformed: float = -1.0
+    """A critique or an answer that cannot be read."""
+
+
+def _ask_critics(play: Play, settings: Repair) -> list[Ask]:
+    return ask_critics(play, ADVISER, _WRITTEN, example="adviser")
+
+
+def _ask_repairers(play: Play, settings: Repair) -> list[Ask]:
+    """The author of the attempt, after each critique that can be read."""
+    asks = []
+    for number, turn in play.turns_in(1):
+        place = number_of(turn.shown[0])
+        author = play.member(play.attempts[place].author)
+        if author is None or turn.verdict == "malformed":
+            continue
+        blocks = dict(play.read(turn.text, _WRITTEN))
+        given = *play.show(place), *((label, blocks[label]) for label in _WRITTEN)
+        request = play.ask("repairer", REPAIRER, play.kind.answer_blocks, *given)
+        asks.append(Ask(author, request, (f"a{place}", f"t{number}")))
+    return asks
+
+
+def _pay(play: Play, settings: Repair) -> Pay:
+    gains: dict[int, list[float]] = {}
+    for _, turn in play.turns_in(2):
+        gains.setdefault(number_of(turn.shown[1]), []).append(gain(play, turn))
+    return Pay(
+        tuple(
+            settings.malformed
+            if turn.verdict == "malformed"
+            else settings.critic * statistics.fmean(gains.get(number, [0.0]))
+            if turn.round == 1
+            else settings.repairer * gain(play, turn)
+            for number, turn in enumerate(play.turns)
+        )
+    )
+
+
+def gain(play: Play, turn: Turn) -> float:
+    """Of a repaired answer over the attempt."""
+    before = play.attempts[number_of(turn.shown[0])].verdict == "correct"
+    return float((turn.verdict == "correct") - before)
+
+
+REPAIR = Game(
+    rounds=(Round("critic", _ask_critics, judge_critique), Round("repairer", _ask_repairers)),
+    pay=_pay,
+    students=2,
+    settings=Repair,
+)
