@@ -69,12 +69,10 @@ def _void_problems(state: StepState) -> None:
     """What one attempt shows to be no problem is none for all who attempted it in this step: nobody
     learns from it, and its proposal is rejected after all."""
     attempted = [*state.solvable, *state.replayed]
-    texts: list[tuple[Problem, Attempt | Turn]] = [
-        (problem, text)
-        for result, problem in attempted
-        for text in (*result.attempts, *result.turns)
-    ]
-    reasons = {problem.key: text.detail for problem, text in texts if text.verdict == "voided"}
+    reasons: dict[str, str] = {}
+    for result, problem in attempted:
+        texts: list[Attempt | Turn] = [*result.attempts, *result.turns]
+        reasons |= {problem.key: text.detail for text in texts if text.verdict == "voided"}
     for result, problem in attempted:
         if problem.key in reasons:
             state.world.archive.remove(problem.key)

@@ -105,7 +105,7 @@ def _ask_round(plays: Sequence[tuple[StepState, Play]], number: int) -> Iterator
 
 def _sample(asked: Sequence[_Asked], ports: Ports) -> list[list[Turn]]:
     """The turns that come of each question, in order."""
-    requests = [(one, request) for one in asked for request in _requests(one, ports)]
+    requests = [list(_requests(one, ports)) for one in asked]
     turns: dict[int, Turn] = {}
 
     def judge(completions: list[TextCompletion]) -> None:
@@ -114,11 +114,11 @@ def _sample(asked: Sequence[_Asked], ports: Ports) -> list[list[Turn]]:
 
     judging = Check(ports.background, judge)
     config = asked[0].state.world.config.solve
-    texts = [request for _, request in requests]
-    ports.sample("solve", texts, config.temperature, judging.add)
+    together = [request for own in requests for request in own]
+    ports.sample("solve", together, config.temperature, judging.add)
     judging.finish()
     ports.add_time("solve", 0.0, waited=judging.blocked_s)
-    return [[turns[id(request)] for own, request in requests if own is one] for one in asked]
+    return [[turns[id(request)] for request in own] for own in requests]
 
 
 def _requests(one: _Asked, ports: Ports) -> Iterator[TextRequest]:
