@@ -370,7 +370,7 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_was(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
-    [("0", "too old to read.*Use redqueen 0.1,"), ("4", "newer.*Install redqueen 0.1 or later")],
+    [("0", "too old to read.*Use redqueen 0.1,"), ("5", "newer.*Install redqueen 0.1 or later")],
 )
 def test_another_schema_is_named_with_what_to_do(schema: str, words: str, ledger: Ledger) -> None:
     ledger.add("run", [{"name": "schema", "value": schema}])

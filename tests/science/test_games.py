@@ -12,7 +12,6 @@ import pytest
 
 import redqueen as rq
 from redqueen.ledger.row_types import TurnRow
-from redqueen.ledger.store import digest
 from redqueen.tasks.prompts.compact import write_blocks
 from tests.scripted import Script, TrustingSandbox, play, player, scripted_run, teacher
 
@@ -43,14 +42,11 @@ def solver(prompt: str, rng: Random) -> str:
 
 
 def critic(says: Callable[[bool, Random], bool]) -> Script:
-    """From whether the attempt is correct: whether it says so. Where a critique is asked for, it
-    says what it believes, too."""
+    """From whether the attempt is correct: whether it says so."""
 
     def write(prompt: str, rng: Random) -> str:
         correct = blocks(prompt)["answer"] == str(gold(prompt))
-        believes = says(correct, rng)
-        verdict = ("verdict", "correct" if believes else "wrong, line 2")
-        return write_blocks([verdict])
+        return write_blocks([("verdict", "correct" if says(correct, rng) else "wrong, line 2")])
 
     return write
 
@@ -167,14 +163,16 @@ def test_ratings_order_critics_by_their_skill(tmp_path: Path) -> None:
 def test_ratings_order_those_who_give_and_take_advice_by_what_it_gains(tmp_path: Path) -> None:
     """Half of the attempts are wrong: advice that is always right gains half a point, and whoever
     never follows it gains nothing."""
-    advisers = [player(student=solver, critic=adviser(s), repairer=repairer(1.0)) for s in (1, 0.5, 0)]
+    advisers = [
+        player(student=solver, adviser=adviser(s), repairer=repairer(1.0)) for s in (1, 0.5, 0)
+    ]
     with played(tmp_path / "advice", advisers, "steps=25", "games={repair=1}") as run:
         turns = run.turns()
-        gains = earned(turns, "critic")
-        assert ratings(run, "critic") == ["S0", "S1", "S2"]
+        gains = earned(turns, "adviser")
+        assert ratings(run, "adviser") == ["S0", "S1", "S2"]
     assert gains["S0"] == pytest.approx(0.25) and gains["S2"] == pytest.approx(-0.25)
     trust = [
-        player(student=solver, critic=adviser(0.9), repairer=repairer(t)) for t in (0.9, 0.0, 0.5)
+        player(student=solver, adviser=adviser(0.9), repairer=repairer(t)) for t in (0.9, 0.0, 0.5)
     ]
     with played(tmp_path / "trust", trust, "steps=25", "games={repair=1}") as run:
         assert earned(run.turns(), "repairer")["S1"] == 0.0
@@ -190,9 +188,7 @@ def test_ratings_order_judges_by_what_they_find_and_debaters_by_whom_they_convin
         rewards = earned(run.turns(), "judge")
         assert rewards["S0"] == 1.0 and rewards["S3"] == -1.0
         assert ratings(run, "judge") == ["S0", "S2", "S1", "S3"]
-    speakers = [
-        player(student=solver, debater=debater(s), judge=swayed) for s in (0.9, 0.1, 0.5)
-    ]
+    speakers = [player(student=solver, debater=debater(s), judge=swayed) for s in (0.9, 0.1, 0.5)]
     with played(tmp_path / "speakers", speakers, "steps=40", "games={debate=1}") as run:
         assert ratings(run, "debater") == ["S0", "S2", "S1"]
         for turn in run.turns():
@@ -202,12 +198,10 @@ def test_ratings_order_judges_by_what_they_find_and_debaters_by_whom_they_convin
 
 
 def everything(skill: float) -> Script:
-    def advise(prompt: str, rng: Random) -> str:
-        return (adviser(skill) if ">>critique" in prompt else honest(skill))(prompt, rng)
-
     return player(
         student=solver,
-        critic=advise,
+        critic=honest(skill),
+        adviser=adviser(skill),
         repairer=repairer(skill),
         debater=debater(skill),
         judge=judge(skill),

@@ -1,5 +1,5 @@
 """The open table of suites: Pawn's held-out problems, every benchmark, or one of your own: by
-import path, or a JSONL file of problems."""
+import path, or a JSONL file of problems or attempts."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +7,7 @@ from pathlib import Path
 from redqueen.benchmarks.suite import Suite
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
+from redqueen.evaluate.critique import CritiqueFile, HeldOutCritique, holds_attempts
 from redqueen.evaluate.heldout import HeldOut
 from redqueen.evaluate.problem_file import ProblemFile
 
@@ -18,6 +19,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
+        "critique": HeldOutCritique(),
         **BENCHMARKS,
     },
 )
@@ -27,7 +29,8 @@ def load_suite(name: str) -> Suite:
     """A suite by its name, by the import path of an instance or a class without arguments, or by
     the file that has its problems."""
     if name.endswith(_FILE):
-        return ProblemFile(Path(name).expanduser())
+        path = Path(name).expanduser()
+        return CritiqueFile(path) if holds_attempts(path) else ProblemFile(path)
     suite = SUITES[name]
     return suite() if isinstance(suite, type) else suite
 

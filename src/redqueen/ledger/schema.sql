@@ -104,7 +104,7 @@ CREATE TABLE turns (              -- what members wrote in games that went on af
   game TEXT NOT NULL,             -- as the settings name it: critique, repair, debate, ...
   problem TEXT NOT NULL,
   round INTEGER NOT NULL,         -- 1 for the first one after the attempts
-  role TEXT NOT NULL,             -- critic, repairer, debater, judge, ...
+  role TEXT NOT NULL,             -- critic, adviser, repairer, debater, judge, ...
   member TEXT NOT NULL, version INTEGER NOT NULL,
   prompt INTEGER NOT NULL,        -- turns of a game with the same number were sampled from the same prompt
   shown TEXT NOT NULL,            -- JSON list: what the member was shown, attempts such as a3 and turns such as t0
@@ -131,7 +131,7 @@ CREATE TABLE ratings (            -- of every living member, after the step
 CREATE TABLE role_ratings (       -- of every living member in every role of a game that it has played, after the step
   world INTEGER NOT NULL, step INTEGER NOT NULL,
   member TEXT NOT NULL,
-  role TEXT NOT NULL,             -- critic, repairer, debater, judge, ...
+  role TEXT NOT NULL,             -- critic, adviser, repairer, debater, judge, ...
   mu REAL NOT NULL, sigma REAL NOT NULL,
   PRIMARY KEY (world, step, member, role)
 ) STRICT;

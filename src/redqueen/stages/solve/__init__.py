@@ -72,7 +72,9 @@ def _void_problems(state: StepState) -> None:
     reasons: dict[str, str] = {}
     for result, problem in attempted:
         texts: list[Attempt | Turn] = [*result.attempts, *result.turns]
-        reasons |= {problem.key: text.detail for text in texts if text.verdict == "voided"}
+        for text in texts:
+            if text.verdict == "voided":
+                reasons[problem.key] = text.detail
     for result, problem in attempted:
         if problem.key in reasons:
             state.world.archive.remove(problem.key)

@@ -8,7 +8,7 @@ of what critics see is correct, problem by problem, so that always saying the sa
 import re
 from collections.abc import Sequence
 
-from redqueen.records import Turn
+from redqueen.records import Problem, Turn
 from redqueen.tasks.games.game import (
     Ask,
     Game,
@@ -17,10 +17,12 @@ from redqueen.tasks.games.game import (
     Pay,
     Play,
     Round,
+    ask_about,
     number_of,
+    show_attempt,
 )
 from redqueen.tasks.games.texts import CRITIC
-from redqueen.tasks.kind import Block, Malformed, take
+from redqueen.tasks.kind import Block, Malformed, Request, TaskKind, take
 
 _VERDICT = re.compile(
     r"(correct|wrong)(?:[\s,:;]{0,4}(?:line\s{0,4})?(\d{1,4}))?\.?", re.IGNORECASE
@@ -48,19 +50,23 @@ def attempts_to_judge(play: Play) -> list[int]:
     return [place for place in places if place is not None] if None not in places else []
 
 
-def ask_critics(
-    play: Play, instruction: str, wanted: tuple[str, ...], example: str = ""
-) -> list[Ask]:
+def critic_request(problem: Problem, kind: TaskKind, reasoning: str, answer: str) -> Request:
+    """What a critic is asked about an attempt."""
+    shown = show_attempt(reasoning, answer)
+    return ask_about(problem, kind, "critic", CRITIC, ("verdict",), *shown)
+
+
+def ask_critics(play: Play, role: str, instruction: str, wanted: tuple[str, ...]) -> list[Ask]:
     """One critic for both attempts, or one for each where both students wrote one."""
     places = attempts_to_judge(play)
     authors = [play.attempts[place].author for place in places]
-    critic = play.pick_member("critic", *authors)
+    critic = play.pick_member(role, *authors)
     asks = []
     for place, author in zip(places, authors, strict=True):
-        member = critic or play.pick_member("critic", author)
+        member = critic or play.pick_member(role, author)
         if member is None:
             return []
-        request = play.ask("critic", instruction, wanted, *play.show(place), example=example)
+        request = play.ask(role, instruction, wanted, *play.show(place))
         asks.append(Ask(member, request, (f"a{place}",)))
     return asks
 
@@ -88,7 +94,7 @@ def judge_critique(
 
 
 def _ask(play: Play, settings: Critique) -> list[Ask]:
-    return ask_critics(play, CRITIC, ("verdict",))
+    return ask_critics(play, "critic", CRITIC, ("verdict",))
 
 
 def _pay(play: Play, settings: Critique) -> Pay:

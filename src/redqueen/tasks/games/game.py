@@ -71,6 +71,43 @@ class Pay:
     """Added to what an attempt earns, by its number."""
 
 
+def ask_about(
+    problem: Problem,
+    kind: TaskKind,
+    role: str,
+    instruction: str,
+    wanted: tuple[str, ...],
+    *given: Block,
+) -> Request:
+    """A request about a problem: what its student was shown, then what is given here."""
+    asked = kind.ask_answer(problem)
+    return replace(
+        asked,
+        role=role,
+        instruction=f"{instruction}\n\nThe student was asked:\n{asked.instruction}",
+        given=(*asked.given, *given),
+        wanted=wanted,
+        few_shot=kind.example(role),
+    )
+
+
+def answer_in(text: str, kind: TaskKind, prompt_format: PromptFormat) -> str:
+    """What an attempt answers, without its reasoning; empty where that cannot be read."""
+    try:
+        blocks = prompt_format.parse(text, kind.answer_blocks)
+    except Malformed:
+        return ""
+    return "\n".join(block for _, block in blocks)
+
+
+def show_attempt(reasoning: str, answer: str) -> tuple[Block, ...]:
+    """An attempt as others see it: its reasoning with numbered lines, and its answer."""
+    lines = enumerate(reasoning.splitlines(), 1)
+    numbered = "\n".join(f"{number}: {line}" for number, line in lines)
+    shown = ("answer", answer)
+    return (("reasoning", numbered), shown) if reasoning.strip() else (shown,)
+
+
 @dataclass(slots=True, eq=False)
 class Play:
     """One game about one problem: the attempts at it, and the turns so far."""
@@ -107,40 +144,20 @@ class Play:
         name = author.member if author is not None else ""
         return next((student for student in self.students if student.id == name), None)
 
-    def ask(
-        self,
-        role: str,
-        instruction: str,
-        wanted: tuple[str, ...],
-        *given: Block,
-        example: str = "",
-    ) -> Request:
-        """A request about the problem: what its student was shown, then what is given here. The
-        kind may have a few-shot example for the role, or for another name."""
-        asked = self.kind.ask_answer(self.problem)
-        return replace(
-            asked,
-            role=role,
-            instruction=f"{instruction}\n\nThe student was asked:\n{asked.instruction}",
-            given=(*asked.given, *given),
-            wanted=wanted,
-            few_shot=self.kind.example(example or role),
-        )
+    def ask(self, role: str, instruction: str, wanted: tuple[str, ...], *given: Block) -> Request:
+        """A request about the problem."""
+        return ask_about(self.problem, self.kind, role, instruction, wanted, *given)
 
     def reasoning(self, place: int) -> str:
         return reasoning_of(self.attempts[place].text)[: self.choice.max_reasoning_chars]
 
     def answer(self, place: int) -> str:
         """What an attempt answers, without its reasoning."""
-        blocks = self.read(self.attempts[place].text, self.kind.answer_blocks)
-        return "\n".join(text for _, text in blocks)
+        return answer_in(self.attempts[place].text, self.kind, self.prompt_format)
 
     def show(self, place: int) -> tuple[Block, ...]:
-        """An attempt as others see it: its reasoning with numbered lines, and its answer."""
-        lines = self.reasoning(place).splitlines()
-        numbered = "\n".join(f"{number}: {line}" for number, line in enumerate(lines, 1))
-        answer = ("answer", self.answer(place))
-        return (("reasoning", numbered), answer) if numbered.strip() else (answer,)
+        """An attempt as others see it."""
+        return show_attempt(self.reasoning(place), self.answer(place))
 
     def read(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         """The blocks of a text; none where it has not the right form."""

@@ -1,4 +1,5 @@
-"""Repair: a critic advises the author of an attempt, who answers once more; execution grades it.
+"""Repair: an adviser criticises an attempt, and its author answers once more; execution grades
+it.
 
 A correct attempt and a wrong one are repaired, so that it pays neither to change every answer nor
 to keep every one.
@@ -15,8 +16,8 @@ _WRITTEN = ("critique", "verdict")
 
 
 class Repair(GameChoice):
-    critic: float = 0.5
-    """The critic's part of the gain: 1 where a wrong answer becomes a correct one, -1 where a
+    adviser: float = 0.5
+    """The adviser's part of the gain: 1 where a wrong answer becomes a correct one, -1 where a
     correct one is spoilt, else 0; on average over the answers that follow its critique."""
     repairer: float = 0.5
     """The repairer's part of the gain, for each of its answers."""
@@ -24,8 +25,8 @@ class Repair(GameChoice):
     """A critique or an answer that cannot be read."""
 
 
-def _ask_critics(play: Play, settings: Repair) -> list[Ask]:
-    return ask_critics(play, ADVISER, _WRITTEN, example="adviser")
+def _ask_advisers(play: Play, settings: Repair) -> list[Ask]:
+    return ask_critics(play, "adviser", ADVISER, _WRITTEN)
 
 
 def _ask_repairers(play: Play, settings: Repair) -> list[Ask]:
@@ -51,7 +52,7 @@ def _pay(play: Play, settings: Repair) -> Pay:
         tuple(
             settings.malformed
             if turn.verdict == "malformed"
-            else settings.critic * statistics.fmean(gains.get(number, [0.0]))
+            else settings.adviser * statistics.fmean(gains.get(number, [0.0]))
             if turn.round == 1
             else settings.repairer * gain(play, turn)
             for number, turn in enumerate(play.turns)
@@ -66,7 +67,7 @@ def gain(play: Play, turn: Turn) -> float:
 
 
 REPAIR = Game(
-    rounds=(Round("critic", _ask_critics, judge_critique), Round("repairer", _ask_repairers)),
+    rounds=(Round("adviser", _ask_advisers, judge_critique), Round("repairer", _ask_repairers)),
     pay=_pay,
     students=2,
     settings=Repair,
