@@ -194,7 +194,7 @@ def test_ratings_order_judges_by_what_they_find_and_debaters_by_whom_they_convin
         for turn in run.turns():
             pay = {"correct": (1.0, 0.0, -1.0), "wrong": (0.5, 0.0, -0.5)}
             if turn["role"] == "debater":
-                assert turn["reward"] in pay[turn["truth"]]
+                assert turn["reward"] in pay[turn["verdict"]]
 
 
 def everything(skill: float) -> Script:

@@ -10,6 +10,7 @@ from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.compute import SAMPLED
 from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
+from redqueen.report.games import games
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
 from redqueen.report.selection import selection
@@ -50,6 +51,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "ratings": curves.ratings(view),
         "race": race_figures(measure_race(view)),
         "selection": selection(view),
+        "games": games(view),
         "matrix": curves.solve_matrix(view),
         "timings": curves.timings(view),
         "updates": curves.updates(view),

@@ -164,18 +164,18 @@ function sectionNode(section, views) {
 }
 
 function render() {
-  const views = shownViews();
+  const views = shownViews(), sections = SECTIONS.filter((one) => !one.isShown || views.some(one.isShown));
   redraws.length = 0;
   const summary = html("section", { id: "summary" }, views.map((view) =>
     html("div", { class: "summary" },
       views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
-  const links = html("nav", { "aria-label": "sections" }, [...SECTIONS, { id: "problems", short: "Problems" }].map((section) =>
+  const links = html("nav", { "aria-label": "sections" }, [...sections, { id: "problems", short: "Problems" }].map((section) =>
     html("a", { href: `#${section.id}`, text: section.short })));
   const windows = DATA.views.some((view) => view.window > 1) ? " A point is the mean over several steps." : "";
   const footer = html("footer", { class: "note", text: `Made by redqueen ${DATA.version} from the ledger alone.${windows}` });
   document.getElementById("page").replaceChildren(
-    header(), links, summary, ...SECTIONS.map((section) => sectionNode(section, views)), browser, footer);
+    header(), links, summary, ...sections.map((section) => sectionNode(section, views)), browser, footer);
   redraws.forEach((redraw) => redraw());
 }
 

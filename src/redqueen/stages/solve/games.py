@@ -19,6 +19,9 @@ from redqueen.tasks import Malformed
 from redqueen.tasks.games import GAMES
 from redqueen.tasks.games.game import Ask, GameChoice, Play, Round
 
+_MOST_CHARS = 80
+"""Of what a turn claims: a word, but a model may write anything."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Asked:
@@ -164,8 +167,9 @@ def _judged_turn(one: _Asked, text: str) -> Turn:
         judged = judge(play, ask, blocks, play.choice.options)
     except Malformed as error:
         return _turn(one, text, "malformed", str(error))
-    turn = _turn(one, text, "correct" if judged.said == judged.truth else "wrong", judged.detail)
-    return replace(turn, said=judged.said, truth=judged.truth, bonus=float(judged.bonus))
+    turn = _turn(one, text, "correct" if judged.is_correct else "wrong", judged.detail)
+    said, truth = judged.said[:_MOST_CHARS], judged.truth[:_MOST_CHARS]
+    return replace(turn, said=said, truth=truth, bonus=float(judged.bonus))
 
 
 def _turn(one: _Asked, text: str, verdict: str, detail: str) -> Turn:

@@ -83,8 +83,8 @@ def _judge_argument(play: Play, ask: Ask, blocks: Sequence[Block], settings: Deb
     """An argument is as right as the answer it is for."""
     if not take(blocks, "argument").strip():
         raise Malformed("an empty argument")
-    verdict = play.attempts[number_of(ask.shown[0])].verdict
-    return Judgement("correct", verdict)
+    defended = play.attempts[number_of(ask.shown[0])]
+    return Judgement(stands_for=defended.verdict == "correct")
 
 
 def _ask_judges(play: Play, settings: Debate) -> list[Ask]:
@@ -130,7 +130,7 @@ def _pay(play: Play, settings: Debate) -> Pay:
         elif turn.round == 2:
             earned.append(settings.right if turn.verdict == "correct" else settings.wrong)
         else:
-            true = turn.truth == "correct"
+            true = turn.verdict == "correct"
             won, lost = (
                 (settings.won, settings.lost) if true else (settings.misled, settings.exposed)
             )

@@ -52,13 +52,19 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What a turn says, beside what execution says."""
+    """What a turn says, beside what execution says, each in one word."""
 
-    said: str
-    truth: str
+    said: str = ""
+    truth: str = ""
     detail: str = ""
     bonus: float = 0.0
     """Further credit, from 0 to 1."""
+    stands_for: bool = False
+    """Where it claims nothing: whether what it stands for is correct."""
+
+    @property
+    def is_correct(self) -> bool:
+        return self.said == self.truth if self.said else self.stands_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +201,8 @@ class Game:
     """What everybody earns when all turns are judged."""
     students: int = 1
     """How many students it takes."""
-    settings: type[Share] = GameChoice
+    settings: type[Share] | None = None
+    """None: free ones, `settings = { ... }`, for a game of your own."""
     traced: bool = False
     """Whether turns are judged by the true steps of a solution, too."""
 
