@@ -39,6 +39,7 @@ STUDENTS = [everything(skill) for skill in (0.9, 0.7, 0.5)]
 SMALL = ("evolve.exam.problems=0", "steps=4", "propose.samples=6")
 
 
+@pytest.mark.slow
 def test_a_resumed_run_with_all_games_has_the_same_digest(tmp_path: Path) -> None:
     settings = [*SMALL, ALL, "evolve.every=2", "evolve.share=0.4"]
     for name, stops in (("whole", (None,)), ("resumed", (1, 3, None))):
@@ -69,6 +70,7 @@ def test_games_change_nothing_of_the_attempts_before_them(tmp_path: Path) -> Non
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_shares_are_kept_and_problems_that_cannot_be_played_stay_with_the_race(
     tmp_path: Path,
 ) -> None:

@@ -134,6 +134,7 @@ def played(folder: Path, students: Sequence[Script], *settings: str) -> rq.RunRe
     return rq.open_run(folder)
 
 
+@pytest.mark.slow
 def test_a_lazy_critic_and_a_contrarian_end_below_an_honest_one(tmp_path: Path) -> None:
     critics = [honest(0.9), LAZY, SULLEN, CONTRARIAN, MUMBLES]
     students = [player(student=solver, critic=script) for script in critics]
@@ -153,6 +154,7 @@ def test_a_lazy_critic_and_a_contrarian_end_below_an_honest_one(tmp_path: Path) 
             assert authors.get((attempt["step"], attempt["proposal"])) != attempt["student"]
 
 
+@pytest.mark.slow
 def test_ratings_order_critics_by_their_skill(tmp_path: Path) -> None:
     skills = [0.95, 0.5, 0.8, 0.65]
     students = [player(student=solver, critic=honest(skill)) for skill in skills]
@@ -160,6 +162,7 @@ def test_ratings_order_critics_by_their_skill(tmp_path: Path) -> None:
         assert ratings(run, "critic") == ["S0", "S2", "S3", "S1"]
 
 
+@pytest.mark.slow
 def test_ratings_order_those_who_give_and_take_advice_by_what_it_gains(tmp_path: Path) -> None:
     """Half of the attempts are wrong: advice that is always right gains half a point, and whoever
     never follows it gains nothing."""
@@ -179,6 +182,7 @@ def test_ratings_order_those_who_give_and_take_advice_by_what_it_gains(tmp_path:
         assert ratings(run, "repairer") == ["S0", "S2", "S1"]
 
 
+@pytest.mark.slow
 def test_ratings_order_judges_by_what_they_find_and_debaters_by_whom_they_convince(
     tmp_path: Path,
 ) -> None:
