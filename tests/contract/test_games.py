@@ -16,7 +16,7 @@ from redqueen.sandbox import Job, Outcome
 from redqueen.tasks import RunRules, Void, load_kind
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.games import GAMES
-from redqueen.tasks.games.game import Play
+from redqueen.tasks.games.game import GameChoice, Play
 from redqueen.tasks.prompts import load_prompt_format, reasoning_of
 from redqueen.tasks.prompts.compact import write_blocks
 from tests.problems import addition
@@ -248,12 +248,14 @@ def test_a_hostile_attempt_stays_in_its_block(game: str, style: str) -> None:
         "compact": ">>think\n{}\n>>output\n{}\n>>end",
     }
     reasoning = HOSTILE if style == "chat" else HOSTILE.replace(">>", " >>")
+    author = Author("S0", 0)
     attempts = [
-        Attempt(problem, texts[style].format(reasoning, answer), verdict, author=Author("S0", 0))
-        for answer, verdict in (("3", "correct"), ("4", "wrong"))
+        Attempt(problem, texts[style].format(reasoning, "3"), "correct", author=author),
+        Attempt(problem, texts[style].format(reasoning, "4"), "wrong", author=author),
     ]
     students = [Member(f"S{n}", "student", n) for n in range(3)]
     choice = GAMES.settings(game)(type=game)
+    assert isinstance(choice, GameChoice)
     going = Play(game, choice, problem, kind, prompt_format, attempts, students, seed=1)
     asks = GAMES[game].rounds[0].ask(going, choice)
     assert len(asks) == 2

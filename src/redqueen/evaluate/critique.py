@@ -8,6 +8,7 @@ are asked as critics are in the game.
 
 import hashlib
 import string
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +21,7 @@ from redqueen.errors import DataError
 from redqueen.evaluate.heldout import spread
 from redqueen.evaluate.problem_file import read_problem
 from redqueen.jsonl import read_jsonl
-from redqueen.pawn.heldout import load_suite, small_problems
+from redqueen.pawn.heldout import load_suite
 from redqueen.records import Problem
 from redqueen.rng import stream
 from redqueen.tasks import Malformed, RunRules, TaskKind, load_kind, load_kinds
@@ -30,20 +31,18 @@ from redqueen.tasks.prompts import Prompt
 _TRIES = 20
 
 
-class AttemptSuite:
+class AttemptSuite(ABC):
     """Pairs of a problem and an attempt. Items hold their `problem`, `reasoning`, `answer` and
     `verdict`."""
 
     max_tokens = 1024
     note = "Half of the attempts are correct: always saying the same scores 50 %."
 
+    @abstractmethod
+    def items(self, data: Path | None, limit: int | None) -> list[suite.Item]: ...
+
     def prompt_version(self, style: PromptStyle) -> str:
-        prompts = [
-            style.prompt_format.render(
-                critic_request(problem, load_kind(problem.kind), "I read it.", "1")
-            )
-            for problem in small_problems()
-        ]
+        prompts = [self.prompt(item, style) for item in self.items(None, None)]
         texts = [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]
         return f"{style.prompt_format.name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:6]}"
 
