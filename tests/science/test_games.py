@@ -13,6 +13,7 @@ import pytest
 import redqueen as rq
 from redqueen.ledger.row_types import TurnRow
 from redqueen.tasks.prompts.compact import write_blocks
+from tests.outside import critics
 from tests.scripted import Script, TrustingSandbox, play, player, scripted_run, teacher
 
 SETTINGS = (
@@ -210,3 +211,32 @@ def everything(skill: float) -> Script:
         debater=debater(skill),
         judge=judge(skill),
     )
+
+
+@pytest.mark.slow
+def test_critics_learn_to_tell_correct_from_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From chance to three quarters, by policy gradients on balanced pairs alone; the base stays
+    at chance."""
+    monkeypatch.setattr("tests.outside.engine._is_correct", critics.is_right)
+    config = rq.load_config(
+        steps=30,
+        base="none",
+        engine={"type": "tests.outside.critics:CriticEngine"},
+        sandbox={"type": "tests.outside.things:NoSandbox"},
+        tasks={"kinds": ["examples.custom_task:Sums"]},
+        archive={"seeds": "tests.outside.seeds:one_sum"},
+        games={"critique": {"samples": 4}},
+        population={"teachers": 1, "students": 2},
+        propose={"prompts": 1, "samples": 8},
+        solve={"attempts": 4},
+        update={"learning_rate": 0.2, "teacher_learning_rate": 0},
+        evolve={"every": 0, "exam": {"problems": 0}},
+        ledger={"checkpoint_every": 30},
+        evaluate={"suite": ""},
+    )
+    with rq.Run.create(config, tmp_path / "run") as run:
+        accuracy = [step.metrics["games/critique/critic/accuracy"] for step in run]
+    assert accuracy[0] == pytest.approx(0.5, abs=0.15)
+    assert statistics.fmean(accuracy[-5:]) > 0.75
