@@ -160,7 +160,7 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class GameTurn:
     """A text of a game that goes on after the attempts at a problem, and what execution says of
     it."""
 

@@ -9,12 +9,12 @@ from redqueen.records import (
     Author,
     Birth,
     Death,
+    GameTurn,
     Member,
     Pairing,
     Problem,
     Proposal,
     Rejection,
-    Turn,
 )
 from redqueen.tasks.games.game import Play
 
@@ -96,7 +96,7 @@ class ProposalResult:
     """The game that goes on after the attempts, where one does."""
 
     @property
-    def turns(self) -> list[Turn]:
+    def turns(self) -> list[GameTurn]:
         """Of the game."""
         return [] if self.play is None else self.play.turns
 

@@ -9,11 +9,11 @@ from redqueen.records import (
     Attempt,
     Birth,
     Death,
+    GameTurn,
     Member,
     Problem,
     Proposal,
     Rejection,
-    Turn,
 )
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import payload_fields
@@ -218,7 +218,7 @@ def _winner(games: Sequence["Game"]) -> str | None:
     return "student" if sum(game.student_won for game in games) * 2 > len(games) else "teacher"
 
 
-def _rollout_columns(record: Proposal | Attempt | Turn) -> Row:
+def _rollout_columns(record: Proposal | Attempt | GameTurn) -> Row:
     """What sampling left of a text; nothing for one that nobody wrote."""
     rollout = record.rollout
     if rollout is None:

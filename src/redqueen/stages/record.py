@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from redqueen.core.archive import POLICIES
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import StepState
-from redqueen.records import Problem, Rejection, Rollout, Turn
+from redqueen.records import GameTurn, Problem, Rejection, Rollout
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import has_reasoning
 
@@ -102,7 +102,7 @@ def _measure_games(state: StepState) -> None:
     for game in sorted({play.game for play in state.plays}):
         plays = [play for play in state.plays if play.game == game]
         metrics[f"games/{game}/count"] = len(plays)
-        roles: dict[str, list[tuple[Turn, float]]] = defaultdict(list)
+        roles: dict[str, list[tuple[GameTurn, float]]] = defaultdict(list)
         for play in plays:
             for turn, earned in zip(play.turns, play.rewards, strict=True):
                 roles[turn.role].append((turn, earned))

@@ -9,7 +9,16 @@ from redqueen.config.schema import Config
 from redqueen.core.pipeline import Check, Ports, check_once
 from redqueen.core.state import PairingState, ProposalResult, StepState
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection, Turn
+from redqueen.records import (
+    Attempt,
+    Author,
+    GameTurn,
+    Member,
+    Pairing,
+    Problem,
+    Proposal,
+    Rejection,
+)
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve.games import play_games
 from redqueen.stages.solve.grading import grade_answers
@@ -71,7 +80,7 @@ def _void_problems(state: StepState) -> None:
     attempted = [*state.solvable, *state.replayed]
     reasons: dict[str, str] = {}
     for result, problem in attempted:
-        texts: list[Attempt | Turn] = [*result.attempts, *result.turns]
+        texts: list[Attempt | GameTurn] = [*result.attempts, *result.turns]
         for text in texts:
             if text.verdict == "voided":
                 reasons[problem.key] = text.detail

@@ -12,12 +12,12 @@ from redqueen.config.games import RACE
 from redqueen.core.pipeline import Check, Ports
 from redqueen.core.state import ProposalResult, StepState
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
-from redqueen.records import Attempt, Author, Problem, Turn
+from redqueen.records import Attempt, Author, GameTurn, Problem
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve.grading import grade_answers
 from redqueen.tasks import Malformed
 from redqueen.tasks.games import GAMES
-from redqueen.tasks.games.game import Ask, GameChoice, Play, Round
+from redqueen.tasks.games.game import GameChoice, Play, Round, TurnRequest
 
 _MOST_CHARS = 80
 """Of what a turn claims: a word, but a model may write anything."""
@@ -34,7 +34,7 @@ class _Asked:
     """Of the round, from 1."""
     prompt: int
     """Of the question, within the game."""
-    ask: Ask
+    ask: TurnRequest
 
 
 def play_games(states: Sequence[StepState], ports: Ports) -> None:
@@ -106,10 +106,10 @@ def _ask_round(plays: Sequence[tuple[StepState, Play]], number: int) -> Iterator
                 yield _Asked(state, play, rounds[number - 1], number, prompt, ask)
 
 
-def _sample(asked: Sequence[_Asked], ports: Ports) -> list[list[Turn]]:
+def _sample(asked: Sequence[_Asked], ports: Ports) -> list[list[GameTurn]]:
     """The turns that come of each question, in order."""
     requests = [list(_requests(one, ports)) for one in asked]
-    turns: dict[int, Turn] = {}
+    turns: dict[int, GameTurn] = {}
 
     def judge(completions: list[TextCompletion]) -> None:
         for completion, turn in zip(completions, _judge(completions, ports), strict=True):
@@ -139,7 +139,7 @@ def _requests(one: _Asked, ports: Ports) -> Iterator[TextRequest]:
         )
 
 
-def _judge(completions: Sequence[TextCompletion], ports: Ports) -> list[Turn]:
+def _judge(completions: Sequence[TextCompletion], ports: Ports) -> list[GameTurn]:
     """Answers are graded together; all else is compared with what is known."""
     graded = [one for one in completions if one.request.item.round.judge is None]
     answers: list[tuple[Problem, str]] = [
@@ -155,11 +155,11 @@ def _judge(completions: Sequence[TextCompletion], ports: Ports) -> list[Turn]:
     ]
 
 
-def _graded_turn(one: _Asked, attempt: Attempt) -> Turn:
+def _graded_turn(one: _Asked, attempt: Attempt) -> GameTurn:
     return _turn(one, attempt.text, attempt.verdict, attempt.detail)
 
 
-def _judged_turn(one: _Asked, text: str) -> Turn:
+def _judged_turn(one: _Asked, text: str) -> GameTurn:
     play, ask, judge = one.play, one.ask, one.round.judge
     assert judge is not None
     try:
@@ -172,10 +172,10 @@ def _judged_turn(one: _Asked, text: str) -> Turn:
     return replace(turn, said=said, truth=truth, bonus=float(judged.bonus))
 
 
-def _turn(one: _Asked, text: str, verdict: str, detail: str) -> Turn:
+def _turn(one: _Asked, text: str, verdict: str, detail: str) -> GameTurn:
     member = one.ask.member
     author = Author(member.id, member.version)
-    return Turn(
+    return GameTurn(
         one.number,
         one.round.role,
         one.prompt,

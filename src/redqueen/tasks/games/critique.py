@@ -8,15 +8,15 @@ of what critics see is correct, problem by problem, so that always saying the sa
 import re
 from collections.abc import Sequence
 
-from redqueen.records import Problem, Turn
+from redqueen.records import GameTurn, Problem
 from redqueen.tasks.games.game import (
-    Ask,
     Game,
     GameChoice,
     Judgement,
     Pay,
     Play,
     Round,
+    TurnRequest,
     ask_about,
     number_of,
     show_attempt,
@@ -56,7 +56,9 @@ def critic_request(problem: Problem, kind: TaskKind, reasoning: str, answer: str
     return ask_about(problem, kind, "critic", CRITIC, ("verdict",), *shown)
 
 
-def ask_critics(play: Play, role: str, instruction: str, wanted: tuple[str, ...]) -> list[Ask]:
+def ask_critics(
+    play: Play, role: str, instruction: str, wanted: tuple[str, ...]
+) -> list[TurnRequest]:
     """One critic for both attempts, or one for each where both students wrote one."""
     places = attempts_to_judge(play)
     authors = [play.attempts[place].author for place in places]
@@ -67,7 +69,7 @@ def ask_critics(play: Play, role: str, instruction: str, wanted: tuple[str, ...]
         if member is None:
             return []
         request = play.ask(role, instruction, wanted, *play.show(place))
-        asks.append(Ask(member, request, (f"a{place}",)))
+        asks.append(TurnRequest(member, request, (f"a{place}",)))
     return asks
 
 
@@ -80,7 +82,7 @@ def read_verdict(blocks: Sequence[Block]) -> tuple[str, int | None]:
 
 
 def judge_critique(
-    play: Play, ask: Ask, blocks: Sequence[Block], settings: GameChoice
+    play: Play, ask: TurnRequest, blocks: Sequence[Block], settings: GameChoice
 ) -> Judgement:
     said, line = read_verdict(blocks)
     place = number_of(ask.shown[0])
@@ -93,7 +95,7 @@ def judge_critique(
     return Judgement(said, truth, f"line {line}; the first wrong one is {known}", line == known)
 
 
-def _ask(play: Play, settings: Critique) -> list[Ask]:
+def _ask(play: Play, settings: Critique) -> list[TurnRequest]:
     return ask_critics(play, "critic", CRITIC, ("verdict",))
 
 
@@ -110,7 +112,7 @@ def _pay(play: Play, settings: Critique) -> Pay:
     return Pay(tuple(_earned(turn, settings) for turn in play.turns), attempts)
 
 
-def _earned(turn: Turn, settings: Critique) -> float:
+def _earned(turn: GameTurn, settings: Critique) -> float:
     if turn.verdict == "malformed":
         return settings.malformed
     return (settings.right if turn.verdict == "correct" else settings.wrong) + (

@@ -11,13 +11,13 @@ from redqueen.records import Member
 from redqueen.rng import stream
 from redqueen.tasks.games.critique import attempts_to_judge
 from redqueen.tasks.games.game import (
-    Ask,
     Game,
     GameChoice,
     Judgement,
     Pay,
     Play,
     Round,
+    TurnRequest,
     number_of,
 )
 from redqueen.tasks.games.texts import DEBATER, JUDGE
@@ -45,7 +45,7 @@ class Debate(GameChoice):
     """An argument or a verdict that cannot be read."""
 
 
-def _ask_debaters(play: Play, settings: Debate) -> list[Ask]:
+def _ask_debaters(play: Play, settings: Debate) -> list[TurnRequest]:
     places = attempts_to_judge(play)
     if stream(play.seed, "order").random() < 0.5:
         places.reverse()
@@ -62,7 +62,7 @@ def _ask_debaters(play: Play, settings: Debate) -> list[Ask]:
             ("defended", play.answer(mine)),
             ("other", play.answer(other)),
         )
-        asks.append(Ask(member, request, (f"a{mine}", f"a{other}")))
+        asks.append(TurnRequest(member, request, (f"a{mine}", f"a{other}")))
     return asks
 
 
@@ -79,7 +79,9 @@ def _defenders(play: Play, places: Sequence[int]) -> list[Member]:
     return defenders
 
 
-def _judge_argument(play: Play, ask: Ask, blocks: Sequence[Block], settings: Debate) -> Judgement:
+def _judge_argument(
+    play: Play, ask: TurnRequest, blocks: Sequence[Block], settings: Debate
+) -> Judgement:
     """An argument is as right as the answer it is for."""
     if not take(blocks, "argument").strip():
         raise Malformed("an empty argument")
@@ -87,7 +89,7 @@ def _judge_argument(play: Play, ask: Ask, blocks: Sequence[Block], settings: Deb
     return Judgement(stands_for=defended.verdict == "correct")
 
 
-def _ask_judges(play: Play, settings: Debate) -> list[Ask]:
+def _ask_judges(play: Play, settings: Debate) -> list[TurnRequest]:
     """A judge for every pair of arguments, the first of one side with the first of the other."""
     spoken = play.turns_in(1)
     first = [number for number, turn in spoken if turn.prompt == spoken[0][1].prompt]
@@ -104,11 +106,13 @@ def _ask_judges(play: Play, settings: Debate) -> list[Ask]:
             given.append((f"{side}_answer", play.answer(number_of(turn.shown[0]))))
             given.append((f"{side}_argument", blocks.get("argument", "(none)")))
         request = play.ask("judge", JUDGE, ("verdict",), *given)
-        asks.append(Ask(judge, request, tuple(f"t{number}" for number in pair)))
+        asks.append(TurnRequest(judge, request, tuple(f"t{number}" for number in pair)))
     return asks
 
 
-def _judge_verdict(play: Play, ask: Ask, blocks: Sequence[Block], settings: Debate) -> Judgement:
+def _judge_verdict(
+    play: Play, ask: TurnRequest, blocks: Sequence[Block], settings: Debate
+) -> Judgement:
     said = take(blocks, "verdict").strip().strip("`.").lower()
     if said not in _SIDES:
         raise Malformed("the verdict is neither `first` nor `second`")

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from redqueen.config.registry import Choice, CustomChoice
-from redqueen.records import Attempt, Author, Member, Problem, Turn
+from redqueen.records import Attempt, Author, GameTurn, Member, Problem
 from redqueen.rng import stream
 from redqueen.sandbox import Outcome
 from redqueen.tasks.kind import Block, Malformed, Request, TaskKind
@@ -41,7 +41,7 @@ class CustomGame(CustomChoice, GameChoice):
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class TurnRequest:
     """What one member is asked in a round."""
 
     member: Member
@@ -130,7 +130,7 @@ class Play:
     """Of its own random streams."""
     trace: Outcome | None = None
     """Of the kind's trace, where the game asks for it and the kind has one."""
-    turns: list[Turn] = field(default_factory=list)
+    turns: list[GameTurn] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
 
@@ -172,12 +172,12 @@ class Play:
         except Malformed:
             return []
 
-    def turns_in(self, round_number: int) -> list[tuple[int, Turn]]:
+    def turns_in(self, round_number: int) -> list[tuple[int, GameTurn]]:
         """With their numbers."""
         return [(n, turn) for n, turn in enumerate(self.turns) if turn.round == round_number]
 
 
-Judge = Callable[[Play, Ask, Sequence[Block], Any], Judgement]
+Judge = Callable[[Play, TurnRequest, Sequence[Block], Any], Judgement]
 """From the game, what was asked, the blocks that were written, and the settings; raises
 Malformed."""
 
@@ -185,7 +185,7 @@ Malformed."""
 @dataclass(frozen=True, slots=True)
 class Round:
     role: str
-    ask: Callable[[Play, Any], list[Ask]]
+    ask: Callable[[Play, Any], list[TurnRequest]]
     """From the game so far and its settings: who is asked what. Nobody: the game ends here, and
     where that is the first round, it is not played."""
     judge: Judge | None = None

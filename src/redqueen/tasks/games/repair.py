@@ -7,9 +7,9 @@ to keep every one.
 
 import statistics
 
-from redqueen.records import Turn
+from redqueen.records import GameTurn
 from redqueen.tasks.games.critique import ask_critics, judge_critique
-from redqueen.tasks.games.game import Ask, Game, GameChoice, Pay, Play, Round, number_of
+from redqueen.tasks.games.game import Game, GameChoice, Pay, Play, Round, TurnRequest, number_of
 from redqueen.tasks.games.texts import ADVISER, REPAIRER
 
 _WRITTEN = ("critique", "verdict")
@@ -25,11 +25,11 @@ class Repair(GameChoice):
     """A critique or an answer that cannot be read."""
 
 
-def _ask_advisers(play: Play, settings: Repair) -> list[Ask]:
+def _ask_advisers(play: Play, settings: Repair) -> list[TurnRequest]:
     return ask_critics(play, "adviser", ADVISER, _WRITTEN)
 
 
-def _ask_repairers(play: Play, settings: Repair) -> list[Ask]:
+def _ask_repairers(play: Play, settings: Repair) -> list[TurnRequest]:
     """The author of the attempt, after each critique that can be read."""
     asks = []
     for number, turn in play.turns_in(1):
@@ -40,7 +40,7 @@ def _ask_repairers(play: Play, settings: Repair) -> list[Ask]:
         blocks = dict(play.read(turn.text, _WRITTEN))
         given = *play.show(place), *((label, blocks[label]) for label in _WRITTEN)
         request = play.ask("repairer", REPAIRER, play.kind.answer_blocks, *given)
-        asks.append(Ask(author, request, (f"a{place}", f"t{number}")))
+        asks.append(TurnRequest(author, request, (f"a{place}", f"t{number}")))
     return asks
 
 
@@ -60,7 +60,7 @@ def _pay(play: Play, settings: Repair) -> Pay:
     )
 
 
-def gain(play: Play, turn: Turn) -> float:
+def gain(play: Play, turn: GameTurn) -> float:
     """Of a repaired answer over the attempt."""
     before = play.attempts[number_of(turn.shown[0])].verdict == "correct"
     return float((turn.verdict == "correct") - before)

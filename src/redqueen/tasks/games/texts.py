@@ -18,7 +18,7 @@ Check it against the problem, then give your final answer, in the same form as b
 DEBATER = """\
 Two students have answered the problem below differently, and exactly one of the answers is correct. A judge will read one argument for each
 and decide. You speak for the answer called `defended`. Write an argument in a few sentences that a judge can check step by step against the
-problem: what shows that this answer is right, and where the other one goes wrong."""
+problem: what shows that this answer is correct, and where the other one goes wrong."""
 
 JUDGE = """\
 Two students have answered the problem below differently, and exactly one of the answers is correct. Each answer comes with an argument that
