@@ -101,6 +101,16 @@ def both(proposes: Script, solves: Script) -> Script:
     return lambda prompt, rng: (proposes if prompt.startswith(">>teacher") else solves)(prompt, rng)
 
 
+def player(**roles: Script) -> Script:
+    """A member that plays each role of a game by a script of its own."""
+
+    def write(prompt: str, rng: Random) -> str:
+        role = prompt.removeprefix(">>").partition(" ")[0]
+        return roles[role](prompt, rng)
+
+    return write
+
+
 class ScriptedSampler:
     """Slots write by their scripts; the last texts are given first, as a model may do."""
 

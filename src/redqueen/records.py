@@ -177,3 +177,29 @@ class Attempt:
     detail: str = ""
     author: Author | None = None
     rollout: Rollout | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GameTurn:
+    """A text of a game that goes on after the attempts at a problem, and what execution says of
+    it."""
+
+    round: int
+    """1 for the first one after the attempts."""
+    role: str
+    """Its author's in the game, such as critic."""
+    prompt: int
+    """Turns of one game with the same number were sampled from one prompt."""
+    shown: tuple[str, ...]
+    """What its author was shown: attempts, such as a3, and earlier turns, such as t0."""
+    text: str
+    verdict: Literal["correct", "wrong", "malformed", "voided"]
+    detail: str = ""
+    said: str = ""
+    """What it claims, in one word; empty where it claims nothing."""
+    truth: str = ""
+    """What would have been right to claim."""
+    bonus: float = 0.0
+    """Further credit, from 0 to 1."""
+    author: Author | None = None
+    rollout: Rollout | None = None

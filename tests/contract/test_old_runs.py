@@ -41,7 +41,13 @@ def test_every_table_has_the_columns_of_the_current_schema(old: Path) -> None:
         assert last_step(connection) == 3
         for table in table_shapes().values():
             rows = connection.execute(f"SELECT * FROM {table.name}").fetchall()
-            if table.name in ("exams", "fitness", "people"):  # there were none
+            if table.name in (
+                "exams",
+                "fitness",
+                "people",
+                "turns",
+                "role_ratings",
+            ):  # there were none
                 assert not rows
                 continue
             assert rows and tuple(rows[0].keys()) == table.columns, table.name

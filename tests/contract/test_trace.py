@@ -51,7 +51,7 @@ def test_the_reasoning_that_pawn_learned_agrees_and_a_changed_line_is_found(
             wrong = [*lines]
             wrong[place] = f"{lines[place].partition(' = ')[0]} = 'never {place}'"
             changed += 1
-            found += DEDUCTION.first_wrong_line(problem, "\n".join(wrong), outcome) == place
+            found += DEDUCTION.first_wrong_line(problem, "\n".join(wrong), outcome) == place + 1
     assert found == changed > 40
 
 
@@ -59,17 +59,17 @@ def test_the_reasoning_that_pawn_learned_agrees_and_a_changed_line_is_found(
     ("reasoning", "wrong"),
     [
         ("total is 0.\nword is 'ab': total is 0 + 2 = 2.\nword is 'stop': total is 2 + 4 = 6.", None),
-        ("total is 0.\nword is 'ab': total is 0 + 2 = 3.\nSo f returns '7'.", 1),
+        ("total is 0.\nword is 'ab': total is 0 + 2 = 3.\nSo f returns '7'.", 2),
         ("First, total = 0.\nAfter the loop total is 6.", None),
-        ("First, total = 0.\nAfter the loop total is 7.", 1),
+        ("First, total = 0.\nAfter the loop total is 7.", 2),
         ("If total is 9 the loop ends.\nIs total = 4?\ntotal: 2\ntotal becomes 6", None),
-        ("total = 2\ntotal = 0", 0),
-        ("total is 2\nthen total is 0", 1),
+        ("total = 2\ntotal = 0", 1),
+        ("total is 2\nthen total is 0", 2),
         ("words = ['ab', 'stop', 'c']\ntotal = 0\nword = 'ab'\ntotal = 2", None),
         ("total == 5 never holds, total >= 3 does\nbut total is len(words)", None),
         ("", None),
         ("`total` = `6`", None),
-        ("`total` = `5`", 0),
+        ("`total` = `5`", 1),
     ],
 )  # fmt: skip
 def test_claims_of_free_text_are_held_against_the_run(
@@ -84,7 +84,7 @@ def test_an_argument_that_is_set_again_may_be_named_or_not(pool: SandboxPool) ->
     outcome = traced(problem, pool)
     for reasoning in ("x = 3", "x = 1\nx = 3", "y = 2\nx = 3"):
         assert DEDUCTION.first_wrong_line(problem, reasoning, outcome) is None, reasoning
-    assert DEDUCTION.first_wrong_line(problem, "x = 1\nx = 4", outcome) == 1
+    assert DEDUCTION.first_wrong_line(problem, "x = 1\nx = 4", outcome) == 2
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_an_altered_step_leads_to_another_answer_and_its_reasoning_departs_there
     assert altered.changed in ("y = 7", "y = 6\nz = 8")
     assert DEDUCTION.altered_answer(pool.run([altered.job])[0]) == "8"
     last = altered.changed.count("\n")
-    assert DEDUCTION.first_wrong_line(problem, altered.changed, outcome) == last
+    assert DEDUCTION.first_wrong_line(problem, altered.changed, outcome) == last + 1
     assert DEDUCTION.first_wrong_line(problem, altered.true, outcome) is None
 
 
@@ -148,7 +148,7 @@ def test_changing_history_keeps_variables_of_outer_functions(pool: SandboxPool) 
         "    a, b = g(x), g(x + 1)\n    seen[0] = 9\n    return seen, a + b\n"
     )
     problem = code_problem(program, ["1"], ["([9, 2], 3)"])
-    assert DEDUCTION.first_wrong_line(problem, "a = 1\nb = 3", traced(problem, pool)) == 1
+    assert DEDUCTION.first_wrong_line(problem, "a = 1\nb = 3", traced(problem, pool)) == 2
 
 
 @pytest.mark.parametrize(

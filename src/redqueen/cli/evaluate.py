@@ -44,9 +44,9 @@ def evaluate(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="heldout, heldout-quick, heldout-large, proposals, a benchmark (humaneval+, "
-            "gsm8k, ...), code, math, all, or one of your own (package.module:Suite); may be "
-            "repeated."
+            help="heldout, heldout-quick, heldout-large, critique, proposals, a benchmark "
+            "(humaneval+, gsm8k, ...), code, math, all, a JSONL file of problems or attempts, or "
+            "one of your own (package.module:Suite); may be repeated."
         ),
     ] = None,
     member: Annotated[

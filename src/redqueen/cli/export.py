@@ -8,6 +8,7 @@ from rich.console import Console
 
 from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.errors import ConfigError
+from redqueen.report.export.attempts import export_attempts
 from redqueen.report.export.members import export_member, export_soup
 from redqueen.report.export.problems import export_problems
 from redqueen.report.export.training import export_training
@@ -37,6 +38,14 @@ def export(
             "--problems", help="The curriculum with gold answers and difficulty, as a data set."
         ),
     ] = False,
+    attempts: Annotated[
+        bool,
+        typer.Option(
+            "--attempts",
+            help="A correct and a wrong attempt at each problem that has both: a suite for critics "
+            "(redqueen eval TARGET --suite OUT/attempts.jsonl).",
+        ),
+    ] = False,
     world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
     form: Annotated[
         Literal["jsonl", "parquet"],
@@ -52,18 +61,26 @@ def export(
     ] = None,
     base: MovedBase = None,
 ) -> None:
-    """Export a member, the average of the students, or the problems of a run, for other tools."""
-    chosen = {"--member": member is not None, "--soup": soup, "--problems": problems}
+    """Export a member, the average of the students, or problems and attempts of a run, for other
+    tools."""
+    chosen = {
+        "--member": member is not None,
+        "--soup": soup,
+        "--problems": problems,
+        "--attempts": attempts,
+    }
     names = [name for name, is_chosen in chosen.items() if is_chosen]
     if len(names) != 1:
         raise ConfigError(
-            "say what to export: one of --member ID, --soup and --problems; "
+            "say what to export: one of --member ID, --soup, --problems and --attempts; "
             f"got {' and '.join(names) or 'none'}"
         )
     if trainer is not None and not problems:
         raise ConfigError("--as says how to export problems: give --problems as well")
     if trainer is not None:
         path = export_training(folder, out, trainer, world)
+    elif attempts:
+        path = export_attempts(folder, out, world)
     elif problems:
         path = export_problems(folder, out, form, world)
     elif member is not None:

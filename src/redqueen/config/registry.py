@@ -141,6 +141,7 @@ TABLES = {
     "engine": "redqueen.engine.protocol:ENGINES",
     "estimator": "redqueen.stages.update.advantages:ESTIMATORS",
     "fitness": "redqueen.stages.evolve.fitness:FITNESS",
+    "game": "redqueen.tasks.games:GAMES",
     "loss": "redqueen.stages.update.losses:LOSSES",
     "match scheme": "redqueen.stages.match.schemes:SCHEMES",
     "merge": "redqueen.stages.evolve.merge:MERGES",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, NonNegativeFloat, model_validator
 
 from redqueen.config.engine import EngineConfig, LoraConfig, placement_defaults
+from redqueen.config.games import Games, check_games
 from redqueen.config.registry import name_from, table
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
@@ -106,6 +107,15 @@ class Config(Section):
     trackers: tuple[Annotated[str, name_from("tracker")], ...] = ()
     """Where else the metrics of every step go: tensorboard, wandb, trackio (optional extras), or
     import paths of your own (`module:Class`). The ledger has them in any case."""
+    games: Games = Field(default={"race": 1.0}, validate_default=True)
+    """What students do with the problems of a step, by share. Every problem is attempted, as in the
+    race. A share is the chance that a problem is then played further as this game: `critique`
+    (another student says whether an attempt is correct), `repair` (its author answers again after a
+    critique), `debate` (two students defend different answers, a third judges), or one of your own.
+    Each problem draws its game for itself; one that cannot be played so, such as a debate about a
+    problem that nobody solved, stays with the race, and so do problems replayed from the archive.
+    `race` is what the other shares leave of 1. A game with settings is a table: `critique = { share
+    = 0.2, samples = 4 }`."""
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     lora: LoraConfig = Field(default_factory=LoraConfig)
     engine: EngineConfig = Field(default_factory=EngineConfig)
@@ -141,6 +151,7 @@ class Config(Section):
                 f"population.learning_rates has {len(population.learning_rates)} rates for "
                 f"{members} members"
             )
+        check_games(self.games, population.students)
         if twice := sorted({kind for kind in self.tasks.kinds if self.tasks.kinds.count(kind) > 1}):
             raise ValueError(f"tasks.kinds names {', '.join(twice)} twice")
         several = self.match.students_per_problem

@@ -9,6 +9,7 @@ from redqueen.records import (
     Author,
     Birth,
     Death,
+    GameTurn,
     Member,
     Pairing,
     PersonAction,
@@ -16,6 +17,7 @@ from redqueen.records import (
     Proposal,
     Rejection,
 )
+from redqueen.tasks.games.game import Play
 
 Row = dict[str, Any]
 
@@ -107,6 +109,13 @@ class ProposalResult:
     attempt_advantages: list[float] = field(default_factory=list)
     person: PersonResult | None = None
     """Where a person posed it."""
+    play: Play | None = None
+    """The game that goes on after the attempts, where one does."""
+
+    @property
+    def turns(self) -> list[GameTurn]:
+        """Of the game."""
+        return [] if self.play is None else self.play.turns
 
     @property
     def teacher(self) -> Author:
@@ -167,6 +176,11 @@ class StepState:
     def attempted(self) -> list[tuple[ProposalResult, Problem]]:
         """All problems that students attempt."""
         return [*self.solvable, *self.posed_problems, *self.replayed]
+
+    @property
+    def plays(self) -> list[Play]:
+        """The games that went on after the attempts."""
+        return [result.play for result in self.results if result.play is not None]
 
     @property
     def problems(self) -> list[Problem]:

@@ -2,13 +2,13 @@
 that a step changes is here."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from redqueen.config.schema import Config
 from redqueen.core.archive import Archive, LastSolved
-from redqueen.records import Member, Problem, Rating, Role
+from redqueen.records import Birth, Member, Problem, Rating, Role
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import load_problem, problem_fields
 from redqueen.tasks.sources import Source
@@ -100,6 +100,8 @@ class World:
     """Keys of problems and structures that people do not want."""
     comparisons: list[tuple[Side, Side]] = field(default_factory=list)
     """Of two problems, the one that a person found better comes first."""
+    role_ratings: dict[str, dict[str, Rating]] = field(default_factory=dict)
+    """By role of a game, and member."""
 
     @property
     def seed(self) -> int:
@@ -138,6 +140,24 @@ class World:
         stage = self.config.propose if role == "teacher" else self.config.solve
         return member.temperature or stage.temperature
 
+    def role_rating(self, name: str, role: str) -> Rating:
+        """How good a member is in a role of a game."""
+        new = Rating(self.config.rate.mu, self.config.rate.sigma)
+        return self.role_ratings.get(role, {}).get(name, new)
+
+    def pass_on_role_ratings(self, births: Sequence[Birth]) -> None:
+        """Children inherit, as they do for their rating; who is gone is forgotten."""
+        inherits = self.config.evolve.child.rating == "inherit"
+        living = {member.id for member in self.members}
+        for role, ratings in self.role_ratings.items():
+            for birth in births if inherits else ():
+                known = [ratings[parent] for parent in birth.parents if parent in ratings]
+                if known:
+                    mu = sum(rating.mu for rating in known) / len(known)
+                    sigma = sum(rating.sigma for rating in known) / len(known)
+                    ratings[birth.member.id] = Rating(mu, sigma)
+            self.role_ratings[role] = {n: r for n, r in ratings.items() if n in living}
+
     def by_id(self, name: str) -> Member:
         past = (past.member for past in self.hall_of_fame)
         return next(member for member in (*self.members, *past) if member.id == name)
@@ -170,6 +190,10 @@ class World:
             "trained_tokens": self.trained_tokens,
             "vetoed": sorted(self.vetoed),
             "comparisons": self.comparisons,
+            "role_ratings": {
+                role: {member: [rating.mu, rating.sigma] for member, rating in ratings.items()}
+                for role, ratings in self.role_ratings.items()
+            },
         }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -200,6 +224,10 @@ class World:
             ((better[0], better[1]), (worse[0], worse[1]))
             for better, worse in snapshot["comparisons"]
         ]
+        self.role_ratings = {
+            role: {member: Rating(*rating) for member, rating in ratings.items()}
+            for role, ratings in snapshot["role_ratings"].items()
+        }
         evidence = snapshot["evidence"]
         self.evidence = Evidence(
             {teacher: (total, count) for teacher, (total, count) in evidence["rewards"].items()},

@@ -217,7 +217,7 @@ def _departure(one: _Traced, text: str) -> float | None:
     reasoning = reasoning_of(text)
     kind = load_kind(one.problem.kind)
     line = kind.first_wrong_line(one.problem, reasoning, one.outcome)
-    return None if line is None else line / max(1, len(reasoning.splitlines()))
+    return None if line is None else (line - 1) / max(1, len(reasoning.splitlines()))
 
 
 def _answer(attempt: Attempt, prompts: PromptFormat) -> str:

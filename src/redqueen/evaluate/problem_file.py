@@ -38,7 +38,7 @@ class ProblemFile(ProblemSuite):
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
         known = {**load_kinds(), **load_kinds(*self.kinds)}
         problems = [
-            _read_problem(row, known, f"{self.path}, line {number}")
+            read_problem(row, known, f"{self.path}, line {number}")
             for number, row in read_jsonl(Path(self.path), required=("kind",))
             if row.get("valid", True)
         ]
@@ -51,7 +51,8 @@ class ProblemFile(ProblemSuite):
         ]
 
 
-def _read_problem(row: dict[str, Any], known: dict[str, TaskKind], where: str) -> Problem:
+def read_problem(row: dict[str, Any], known: dict[str, TaskKind], where: str) -> Problem:
+    """The problem of a row; `where` is the row, for messages."""
     kind, gold = row["kind"], row.get("gold")
     if kind not in known:
         raise DataError(

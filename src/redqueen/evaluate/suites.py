@@ -1,5 +1,6 @@
 """The open table of suites: Pawn's held-out problems, every benchmark, or one of your own: by
-import path, a JSONL file of problems, or what a problem source makes (`source=NAME`)."""
+import path, a JSONL file of problems or attempts, or what a problem source makes
+(`source=NAME`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 from redqueen.benchmarks.suite import Suite
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
+from redqueen.evaluate.critique import CritiqueFile, HeldOutCritique, holds_attempts
 from redqueen.evaluate.generated import PREFIX, Generated
 from redqueen.evaluate.heldout import HeldOut
 from redqueen.evaluate.probes import Shortcuts
@@ -21,6 +23,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
         "shortcut": Shortcuts(),
+        "critique": HeldOutCritique(),
         **BENCHMARKS,
     },
 )
@@ -30,7 +33,8 @@ def load_suite(name: str) -> Suite:
     """A suite by its name, by the import path of an instance or a class without arguments, or by
     the file that has its problems."""
     if name.endswith(_FILE):
-        return ProblemFile(Path(name).expanduser())
+        path = Path(name).expanduser()
+        return CritiqueFile(path) if holds_attempts(path) else ProblemFile(path)
     if name.startswith(PREFIX):
         return Generated(name)
     suite = SUITES[name]

@@ -97,6 +97,40 @@ class AttemptRow(TypedDict):
     advantage: float
 
 
+class TurnRow(TypedDict):
+    world: int
+    step: int
+    proposal: int
+    turn: int
+    game: str
+    problem: str
+    round: int
+    role: str
+    member: str
+    version: int
+    prompt: int
+    shown: list[str]
+    text: str
+    tokens: int
+    logprob: float
+    finish_reason: Literal["stop", "length"]
+    said: str
+    truth: str
+    verdict: Literal["correct", "wrong", "malformed", "voided"]
+    detail: str
+    reward: float
+    advantage: float
+
+
+class RoleRatingRow(TypedDict):
+    world: int
+    step: int
+    member: str
+    role: str
+    mu: float
+    sigma: float
+
+
 class RatingRow(TypedDict):
     world: int
     step: int

@@ -5,7 +5,16 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from redqueen.records import Attempt, Birth, Death, Member, Problem, Proposal, Rejection
+from redqueen.records import (
+    Attempt,
+    Birth,
+    Death,
+    GameTurn,
+    Member,
+    Problem,
+    Proposal,
+    Rejection,
+)
 from redqueen.tasks import load_kind
 from redqueen.tasks.kind import payload_fields
 
@@ -23,7 +32,9 @@ def step_rows(state: "StepState") -> dict[str, list[Row]]:
         "problems": _problem_rows(state),
         "proposals": _proposal_rows(state),
         "attempts": _attempt_rows(state),
+        "turns": _turn_rows(state),
         "ratings": (rating_row(member) for member in state.world.members),
+        "role_ratings": _role_rating_rows(state),
         "exams": _exam_rows(state),
         "people": (person_row(person) for person in state.people),
         "fitness": state.fitness,
@@ -122,6 +133,39 @@ def _attempt_rows(state: "StepState") -> Iterator[Row]:
             }
 
 
+def _turn_rows(state: "StepState") -> Iterator[Row]:
+    for number, result in enumerate(state.results):
+        if (play := result.play) is None:
+            continue
+        for place, turn in enumerate(play.turns):
+            yield {
+                "proposal": number,
+                "turn": place,
+                "game": play.game,
+                "problem": play.problem.key,
+                "round": turn.round,
+                "role": turn.role,
+                "member": turn.author.member if turn.author else "",
+                "version": turn.author.version if turn.author else 0,
+                "prompt": turn.prompt,
+                "shown": json.dumps(turn.shown),
+                "text": turn.text,
+                **_rollout_columns(turn),
+                "said": turn.said,
+                "truth": turn.truth,
+                "verdict": turn.verdict,
+                "detail": turn.detail,
+                "reward": play.rewards[place],
+                "advantage": play.advantages[place],
+            }
+
+
+def _role_rating_rows(state: "StepState") -> Iterator[Row]:
+    for role, ratings in state.world.role_ratings.items():
+        for member, rating in ratings.items():
+            yield {"member": member, "role": role, "mu": rating.mu, "sigma": rating.sigma}
+
+
 def _exam_rows(state: "StepState") -> Iterator[Row]:
     if state.exam is None:
         return
@@ -189,7 +233,7 @@ def _winner(games: Sequence["Game"]) -> str | None:
     return "student" if sum(game.student_won for game in games) * 2 > len(games) else "teacher"
 
 
-def _rollout_columns(record: Proposal | Attempt) -> Row:
+def _rollout_columns(record: Proposal | Attempt | GameTurn) -> Row:
     """What sampling left of a text; nothing for one that nobody wrote."""
     rollout = record.rollout
     if rollout is None:

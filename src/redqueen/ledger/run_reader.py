@@ -33,7 +33,9 @@ from redqueen.ledger.row_types import (
     ProblemRow,
     ProposalRow,
     RatingRow,
+    RoleRatingRow,
     TimingRow,
+    TurnRow,
     UpdateRow,
 )
 from redqueen.ledger.store import about_of, digest, last_step, open_to_read
@@ -157,6 +159,13 @@ class RunReader:
 
     def attempts(self, world: int | None = None) -> Table[AttemptRow]:
         return self._table("attempts", world)
+
+    def turns(self, world: int | None = None) -> Table[TurnRow]:
+        """What members wrote in games after the attempts."""
+        return self._table("turns", world)
+
+    def role_ratings(self, world: int | None = None) -> Table[RoleRatingRow]:
+        return self._table("role_ratings", world)
 
     def ratings(self, world: int | None = None) -> Table[RatingRow]:
         return self._table("ratings", world)

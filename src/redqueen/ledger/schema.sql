@@ -97,12 +97,43 @@ CREATE TABLE attempts (
   PRIMARY KEY (world, step, proposal, attempt)
 ) STRICT;
 
+CREATE TABLE turns (              -- what members wrote in games that went on after the attempts at a problem
+  world INTEGER NOT NULL, step INTEGER NOT NULL,
+  proposal INTEGER NOT NULL,      -- whose problem the game is about
+  turn INTEGER NOT NULL,          -- number within the game
+  game TEXT NOT NULL,             -- as the settings name it: critique, repair, debate, ...
+  problem TEXT NOT NULL,
+  round INTEGER NOT NULL,         -- 1 for the first one after the attempts
+  role TEXT NOT NULL,             -- critic, adviser, repairer, debater, judge, ...
+  member TEXT NOT NULL, version INTEGER NOT NULL,
+  prompt INTEGER NOT NULL,        -- turns of a game with the same number were sampled from the same prompt
+  shown TEXT NOT NULL,            -- JSON list: what the member was shown, attempts such as a3 and turns such as t0
+  text TEXT NOT NULL,
+  tokens INTEGER NOT NULL,
+  logprob REAL NOT NULL,
+  finish_reason TEXT NOT NULL,
+  said TEXT NOT NULL,             -- what it claims, in one word: correct, wrong, first, second; empty where it claims nothing
+  truth TEXT NOT NULL,            -- what execution says, in the same words
+  verdict TEXT NOT NULL,          -- correct, wrong, malformed, or voided with its problem
+  detail TEXT NOT NULL,
+  reward REAL NOT NULL, advantage REAL NOT NULL,
+  PRIMARY KEY (world, step, proposal, turn)
+) STRICT;
+
 CREATE TABLE ratings (            -- of every living member, after the step
   world INTEGER NOT NULL, step INTEGER NOT NULL,
   member TEXT NOT NULL, role TEXT NOT NULL,
   version INTEGER NOT NULL,       -- number of updates so far
   mu REAL NOT NULL, sigma REAL NOT NULL,
   PRIMARY KEY (world, step, member)
+) STRICT;
+
+CREATE TABLE role_ratings (       -- of every living member in every role of a game that it has played, after the step
+  world INTEGER NOT NULL, step INTEGER NOT NULL,
+  member TEXT NOT NULL,
+  role TEXT NOT NULL,             -- critic, adviser, repairer, debater, judge, ...
+  mu REAL NOT NULL, sigma REAL NOT NULL,
+  PRIMARY KEY (world, step, member, role)
 ) STRICT;
 
 CREATE TABLE exams (              -- what all students of a world answered to the same archived problems; nobody is trained on it

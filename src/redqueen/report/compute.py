@@ -6,7 +6,10 @@ from importlib import resources
 
 from redqueen.report.run_view import RunView
 
-SAMPLED = "('propose/tokens', 'solve/tokens', 'replay/tokens', 'exam/tokens', 'people/tokens')"
+SAMPLED = (
+    "('propose/tokens', 'solve/tokens', 'replay/tokens', 'exam/tokens', 'games/tokens', "
+    "'people/tokens')"
+)
 """Metrics that add up to what was sampled, for SQL."""
 _FLOPS_PER_SAMPLED_TOKEN = 2
 """Per parameter: one multiplication and one addition."""

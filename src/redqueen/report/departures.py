@@ -19,7 +19,7 @@ _TEXTS = """SELECT text FROM attempts WHERE world = :world AND step = :step AND 
 
 
 def mark_departures(view: RunView, items: list[dict[str, Any]], sandbox: Sandbox) -> None:
-    """Adds to every attempt the first line of its reasoning that contradicts execution, from 0;
+    """Adds to every attempt the first line of its reasoning that contradicts execution, from 1;
     None where there is none, or the kind has no trace."""
     shown = [(item, _load(view, item["problem"])) for item in items if item.get("attempts")]
     known = [(item, problem) for item, problem in shown if problem is not None][:MAX_PROBLEMS]

@@ -12,6 +12,7 @@ from redqueen.report.departures import mark_departures
 from redqueen.report.drift import drift
 from redqueen.report.engagement import measure_race, race_figures
 from redqueen.report.findings import list_findings
+from redqueen.report.games import games
 from redqueen.report.people import people
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.sample import MAX_CHARS, sample_proposals
@@ -62,6 +63,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "ratings": curves.ratings(view),
         "race": race_figures(measure_race(view)),
         "selection": selection(view),
+        "games": games(view),
         "matrix": curves.solve_matrix(view),
         "timings": curves.timings(view),
         "updates": curves.updates(view),

@@ -54,22 +54,22 @@ def _spread(total: int, count: int) -> list[int]:
 def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
     """One proposal with its problem and its attempts, or with the reason of its rejection."""
     proposal = dict(view.row(_PROPOSAL, step=step, number=number))
-    proposal |= {"text": _cut(proposal["text"]), "detail": _cut(proposal["detail"])}
+    proposal |= {"text": cut(proposal["text"]), "detail": cut(proposal["detail"])}
     for name in ("solve_rate", "reward", "advantage"):
         proposal[name] = round_digits(proposal[name], 4)
     if proposal["problem"] is None:
         return proposal
     for row in view.rows(_PROBLEM, problem=proposal["problem"]):
         proposal |= {
-            "blocks": [[label, _cut(text)] for label, text in _show(row)],
+            "blocks": [[label, cut(text)] for label, text in show_problem(row)],
             "features": json.loads(row["features"]),
             "text": "",  # the blocks have everything that was in it
         }
     proposal["attempts"] = [
         [
-            _cut(row["text"]),
+            cut(row["text"]),
             row["verdict"],
-            _cut(row["detail"]),
+            cut(row["detail"]),
             round_digits(row["reward"], 4),
             round_digits(row["advantage"], 4),
             row["tokens"],
@@ -80,7 +80,7 @@ def read_proposal(view: RunView, step: int, number: int) -> dict[str, Any]:
     return proposal
 
 
-def _show(row: sqlite3.Row) -> list[tuple[str, str]]:
+def show_problem(row: sqlite3.Row) -> list[tuple[str, str]]:
     """A problem as labelled texts, as its kind shows it, or as it is stored if the kind cannot be
     imported here."""
     payload, gold = json.loads(row["payload"]), tuple(map(str, json.loads(row["gold"])))
@@ -107,7 +107,7 @@ def _join_repeated(blocks: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*single, (" → ".join(labels), "\n".join(lines))]
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     if len(text) <= MAX_TEXT_CHARS:
         return text
     rest = len(text) - MAX_TEXT_CHARS

@@ -1,13 +1,13 @@
 """The record stage: what the world keeps of a step, and the step's metrics, named stage/what."""
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from redqueen.core.archive import POLICIES
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import StepState
-from redqueen.records import Problem, Rejection, Rollout
+from redqueen.records import GameTurn, Problem, Rejection, Rollout
 from redqueen.tasks import TaskKind
 from redqueen.tasks.prompts import has_reasoning
 from redqueen.tasks.surface import measure_drift
@@ -35,6 +35,7 @@ def _remember(state: StepState, kinds: dict[str, TaskKind]) -> None:
         world.archive.solved(problem.key, solve_rate, state.step)
     for result, problem in state.replayed:
         world.archive.solved(problem.key, result.solve_rate or 0.0, state.step)
+    world.pass_on_role_ratings(state.births)
     world.steps_without_problem = 0 if state.solvable else world.steps_without_problem + 1
     world.steps_without_update = 0 if state.updates else world.steps_without_update + 1
 
@@ -90,6 +91,7 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
     _measure_race(state)
     _measure_people(state)
     _measure_drift(state, kinds)
+    _measure_games(state)
     metrics["coverage/cells"] = len(world.cells)
     metrics["coverage/behaviours"] = len(world.behaviours)
     metrics["archive/size"] = len(world.archive)
@@ -137,6 +139,28 @@ def _measure_drift(state: StepState, kinds: dict[str, TaskKind]) -> None:
         if values:  # a step without such problems says nothing
             above = max(values) > most
             world.steps_adrift[name] = world.steps_adrift.get(name, 0) + 1 if above else 0
+
+
+def _measure_games(state: StepState) -> None:
+    """Of every game that was played, and every role in it."""
+    metrics = state.metrics
+    if not state.plays:
+        return
+    rollouts = _rollouts(turn.rollout for play in state.plays for turn in play.turns)
+    metrics["games/tokens"] = sum(len(rollout.tokens) for rollout in rollouts)
+    for game in sorted({play.game for play in state.plays}):
+        plays = [play for play in state.plays if play.game == game]
+        metrics[f"games/{game}/count"] = len(plays)
+        roles: dict[str, list[tuple[GameTurn, float]]] = defaultdict(list)
+        for play in plays:
+            for turn, earned in zip(play.turns, play.rewards, strict=True):
+                roles[turn.role].append((turn, earned))
+        for role, turns in roles.items():
+            path = f"games/{game}/{role}"
+            _mean(metrics, f"{path}/accuracy", (turn.verdict == "correct" for turn, _ in turns))
+            malformed = (turn.verdict == "malformed" for turn, _ in turns)
+            _mean(metrics, f"{path}/malformed_frac", malformed)
+            _mean(metrics, f"{path}/reward", (earned for _, earned in turns))
 
 
 def _measure_kinds(state: StepState) -> None:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, Self
 from redqueen.config.stages import VerifyConfig
 from redqueen.records import Author, Problem, content_key
 from redqueen.sandbox import Job, Limits, Outcome
+from redqueen.tasks.request import Block, FewShot, Request
 from redqueen.tasks.storable import (
     check_storable,
     freeze,
@@ -27,9 +28,6 @@ __all__ = [
     "Block", "FewShot", "Kind", "Malformed", "Reject", "Request", "RunRules", "TaskKind",
     "Verified", "Void", "load_problem", "payload_fields", "problem_fields", "take",
 ]  # fmt: skip
-
-Block = tuple[str, str]
-"""A labelled text: ("program", "def f(x): ...")."""
 
 
 class Reject(ValueError):
@@ -51,36 +49,6 @@ class Void(Exception):
     """A problem is not what was verified: beside an answer, a control that must come out right did
     not. It is taken out for everybody, whatever was answered, and its teacher earns what an invalid
     proposal earns."""
-
-
-@dataclass(frozen=True, slots=True)
-class FewShot:
-    """A few-shot example: a request of the same kind and a reply to it."""
-
-    reasoning: str
-    reply: tuple[Block, ...]
-    given: tuple[Block, ...] = ()
-    examples: tuple[tuple[Block, ...], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a model is asked, free of any typography: a prompt format turns it into text."""
-
-    kind: str
-    role: str
-    """teacher or student."""
-    instruction: str
-    """For prompt formats that use words."""
-    examples: tuple[tuple[Block, ...], ...]
-    """Earlier problems, as inspiration."""
-    given: tuple[Block, ...]
-    wanted: tuple[str, ...]
-    """Labels of the blocks to write, in order."""
-    few_shot: FewShot | None = None
-    """For prompt formats that show one."""
-    system: str = "You are careful and exact."
-    """Who is asked, for prompt formats that have a system text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,18 +214,25 @@ class TaskKind(Protocol):
         where a problem cannot be spoilt."""
         ...
 
+    def load_payload(self, fields: Mapping[str, Any]) -> Any:
+        """The payload from its JSON, which may come from a file; raises ValueError."""
+        ...
+
+    # what games, the report and `redqueen explain` ask
+
     def trace(self, problem: Problem) -> Job | None:
-        """What to execute to learn the steps to the answer; None where there are none."""
+        """What to execute to know the true steps of a solution; None where they are not known."""
         ...
 
     def first_wrong_line(
         self, problem: Problem, reasoning: str, outcome: Outcome | None
     ) -> int | None:
-        """The first line of the reasoning, from 0, that contradicts the trace; None if none."""
+        """The first line of a student's reasoning that is wrong, counted from 1, by the outcome of
+        the trace; None where that is not known, or no line is wrong."""
         ...
 
-    def load_payload(self, fields: Mapping[str, Any]) -> Any:
-        """The payload from its JSON, which may come from a file; raises ValueError."""
+    def example(self, role: str) -> FewShot | None:
+        """A few-shot example for a role of a game, such as critic."""
         ...
 
 
@@ -323,6 +298,9 @@ class Kind:
     def first_wrong_line(
         self, problem: Problem, reasoning: str, outcome: Outcome | None
     ) -> int | None:
+        return None
+
+    def example(self, role: str) -> FewShot | None:
         return None
 
     def load_payload(self, fields: Mapping[str, Any]) -> Any:

@@ -54,6 +54,56 @@ function selectionPanels(view) {
   return rows.length ? [...panels, { type: "bars", title: "Rank correlation within rankings", rows, domain: [-1, 1], zero: true }] : panels;
 }
 
+const ROLE_NAMES = (one) => (one.game === one.role ? one.role : `${one.game}: ${one.role}`);
+
+function accuracyPanels(view) {
+  const rows = view.games?.accuracy ?? [];
+  if (!rows.length) return [];
+  const series = rows.map((one) => ({ name: ROLE_NAMES(one), color: colorOf("roles", ROLE_NAMES(one)), y: one.line }));
+  const bars = rows.filter((one) => one.last).flatMap((one) => {
+    const [value, low, high] = one.last, same = one.same === null ? [] : [{ name: "always the same", value: one.same, color: "#8f8577" }];
+    return [{ name: ROLE_NAMES(one), value, low, high, color: colorOf("roles", ROLE_NAMES(one)) }, ...same];
+  });
+  return [{ type: "lines", title: "Right verdicts, over steps", x: view.steps, ...SHARE, smooth: true, across: [{ name: "chance", y: 0.5 }], series },
+    { type: "bars", title: "In the last quarter", rows: bars, unit: "share", zero: true }];
+}
+
+function gainPanel(view) {
+  const series = (view.games?.gains ?? []).map((one) => ({ name: ROLE_NAMES(one), color: colorOf("roles", ROLE_NAMES(one)), y: one.line }));
+  return series.length ? [{ type: "lines", title: "Gain of repaired answers", x: view.steps, smooth: true, across: [{ name: "no gain", y: 0 }], series }] : [];
+}
+
+function rolePay(view) {
+  const names = Object.keys(view.metrics).map((name) => /^games\/(.+)\/([^/]+)\/reward$/.exec(name)).filter(Boolean);
+  const lines = names.map(([name, game, role]) => [name, ROLE_NAMES({ game, role }), colorOf("roles", ROLE_NAMES({ game, role }))]);
+  return metricLines(view, "Rewards in games", lines, { smooth: true });
+}
+
+function rolePanels(view) {
+  const ratings = view.games?.ratings ?? [];
+  return [...new Set(ratings.map((one) => one.role))].map((role) => ({
+    type: "lines", title: role, x: view.steps, xRange: [0, view.steps_done], scale: "roles", legend: "slots", height: 200,
+    series: ratings.filter((one) => one.role === role).map((one) => ({
+      name: one.member, color: memberColor(one.member), x: one.steps, y: one.mu,
+      low: one.mu.map((mu, at) => mu - one.sigma[at]), high: one.mu.map((mu, at) => mu + one.sigma[at]) })) }));
+}
+
+// One game of each in full. All that models wrote is in text nodes.
+function transcripts(view) {
+  const examples = view.games?.examples ?? [];
+  if (!examples.length) return null;
+  const turn = (one) => html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(one.verdict) ? one.verdict : ""}` },
+    html("h4", {}, html("b", { text: visible(`${one.name}. ${one.role} ${one.member}`) }),
+      visible([one.shown.length ? ` · shown ${one.shown.join(", ")}` : "", one.said ? ` · says ${one.said}, truth: ${one.truth}` : ` · ${one.verdict}`, ` · reward ${one.reward}`].join(""))),
+    block("text", one.text), one.detail ? html("p", { class: "note", text: visible(one.detail) }) : null);
+  const attempt = (one) => html("div", { class: `attempt ${one.verdict}` },
+    html("h4", {}, html("b", { text: visible(`${one.name}. attempt of ${one.student}`) }), visible(` · ${one.verdict}`)), block("text", one.text));
+  const nodes = examples.map((one) => html("details", { class: "game" }, html("summary", { text: visible(`${one.game}, step ${one.step}`) }),
+    one.blocks.map(([label, text]) => block(visible(label), text)), one.attempts.map(attempt), one.turns.map(turn)));
+  const note = "Of each game the last one that could be read best: the problem, the attempts it is about, and the first turn from each prompt. Verdicts are by execution.";
+  return { title: "One game of each", note, node: html("div", { class: "transcripts" }, nodes) };
+}
+
 const emptyCells = (rows, columns) => rows.map(() => columns.map(() => null));
 
 function matrixPanels(view) {
@@ -206,6 +256,15 @@ const SECTIONS = [
       panels: (view) => metricLines(view, "Rewards", [["reward/teacher", "teachers", TEACHER], ["reward/student", "students", STUDENT]], { events: replacements(view), smooth: true }) },
     { id: "validity", note: "Share of proposals that are valid problems, and of attempts that cannot be parsed.",
       panels: (view) => metricLines(view, "Format", [["verify/valid_frac", "valid proposals", TEACHER], ["solve/malformed_frac", "malformed attempts", STUDENT]], { ...SHARE, smooth: true }) },
+  ] },
+  { id: "games", short: "Games", title: "Games between students", isShown: (view) => view.games, figures: [
+    { id: "verdicts", wide: true, title: "Are critics and judges right?", small: 420, panels: accuracyPanels,
+      note: "By execution; what cannot be read is wrong. With 95 % intervals over games. Grey: what always saying the more frequent word would have scored." },
+    { id: "gains", panels: gainPanel, note: "Correct after a critique less correct before, on average. Half of the attempts that are repaired were correct: always following bad advice loses." },
+    { id: "game-rewards", panels: rolePay, note: "Mean reward of a turn, by game and role." },
+    { id: "role-ratings", wide: true, title: "Ratings by role", small: 300, panels: rolePanels,
+      note: "TrueSkill: a member wins in a step where it earns more a turn than the others in its role do on average." },
+    { id: "transcripts", wide: true, custom: transcripts },
   ] },
   { id: "complexity", short: "Complexity", title: "Problems: complexity and difficulty", figures: [
     { id: "complexity-measures", wide: true, title: "Complexity measures", small: 200, note: "Means over invented problems. Kinds that derive their problems from archived ones are left out.",

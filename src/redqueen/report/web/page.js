@@ -173,7 +173,7 @@ function render() {
     html("div", { class: "summary" },
       views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
-  const sections = [...SECTIONS, PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
+  const sections = [...SECTIONS.filter((one) => !one.isShown || views.some(one.isShown)), PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
   const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }].map((section) =>
     html("a", { href: `#${section.id}`, text: section.short })));
   const windows = DATA.views.some((view) => view.window > 1) ? " A point is the mean over several steps." : "";

@@ -34,8 +34,8 @@ function block(title, text) {
 // Reasoning with the line marked that first contradicts execution, where that was looked at.
 function reasoningBlock(text, departs) {
   if (departs === undefined || departs === null) return block("reasoning", text);
-  const lines = text.split("\n").map((line, at) => html("span", { class: at === departs ? "departs" : "", text: visible(line) + "\n" }));
-  return html("div", { class: "block" }, html("h4", { text: `reasoning, contradicted by execution in line ${departs + 1}` }), html("pre", {}, lines));
+  const lines = text.split("\n").map((line, at) => html("span", { class: at + 1 === departs ? "departs" : "", text: visible(line) + "\n" }));
+  return html("div", { class: "block" }, html("h4", { text: `reasoning, contradicted by execution in line ${departs}` }), html("pre", {}, lines));
 }
 
 function attemptNode([text, verdict, detail, reward, advantage, tokens, student, departs], at) {

@@ -8,12 +8,14 @@ from redqueen.core.state import Game, PairingState, Played, ProposalResult, Step
 from redqueen.core.trueskill import rate_game
 from redqueen.records import Rating
 from redqueen.stages.rate.outcome import OUTCOMES
+from redqueen.stages.rate.roles import rate_roles
 
 
 def rate(states: Sequence[StepState]) -> None:
     for state in states:
         if state.world.config.is_rated:
             _rate_world(state)
+        rate_roles(state)
 
 
 def _rate_world(state: StepState) -> None:

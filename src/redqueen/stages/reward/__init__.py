@@ -1,14 +1,16 @@
-"""The reward stage: what every proposal earns its teacher, and every attempt its student."""
+"""The reward stage: what every proposal earns its teacher, every attempt its student, and every
+turn of a game its author."""
 
 from collections import defaultdict
 from collections.abc import Sequence
 
 from redqueen.core.state import Judged, ProposalResult, StepState
-from redqueen.records import Attempt, Author, Problem
+from redqueen.records import Attempt, Author, Problem, Rejection
 from redqueen.stages.reward.people import Strengths, fit_bradley_terry
 from redqueen.stages.reward.student import STUDENT_REWARDS
 from redqueen.stages.reward.teacher import TEACHER_REWARDS
 from redqueen.tasks import load_kind
+from redqueen.tasks.games import GAMES
 
 
 def reward(states: Sequence[StepState]) -> None:
@@ -34,6 +36,22 @@ def _reward_world(state: StepState) -> None:
             0.0 if attempt.verdict == "voided" else reward_student(attempt, student.options)
             for attempt in result.attempts
         ]
+        _reward_game(result)
+
+
+def _reward_game(result: ProposalResult) -> None:
+    """What a game's turns earn, and what it adds to the attempts."""
+    play = result.play
+    if play is None:
+        return
+    if isinstance(result.verdict, Rejection):  # a voided problem
+        play.rewards = [0.0] * len(play.turns)
+        return
+    pay = GAMES[play.choice.type].pay(play, play.choice.options)
+    assert len(pay.turns) == len(play.turns), f"the game {play.game} pays for each of its turns"
+    play.rewards = list(pay.turns)
+    for place, extra in pay.attempts.items():
+        result.attempt_rewards[place] += extra
 
 
 def _add_people(state: StepState) -> None:

@@ -3,7 +3,7 @@ one pass."""
 
 import math
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
 from redqueen.config.registry import Choice
@@ -25,16 +25,19 @@ from redqueen.stages.update.minibatches import merge_stats, split_minibatches
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a sample belongs: to a proposal, or to an attempt at it."""
+    """Where a sample belongs: to a proposal, to an attempt at it, or to a turn of its game."""
 
     result: ProposalResult
     attempt: int | None = None
+    turn: int | None = None
 
     def set_advantage(self, advantage: float) -> None:
-        if self.attempt is None:
-            self.result.advantage = advantage
-        else:
+        if self.attempt is not None:
             self.result.attempt_advantages[self.attempt] = advantage
+        elif self.turn is not None and self.result.play is not None:
+            self.result.play.advantages[self.turn] = advantage
+        else:
+            self.result.advantage = advantage
 
 
 def update(states: Sequence[StepState], ports: Ports) -> None:
@@ -172,6 +175,8 @@ def _collect(state: StepState) -> tuple[list[Sample], list[_Place]]:
             )
             places.append(_Place(result))
         if isinstance(result.verdict, Rejection):  # a voided problem
+            if result.play is not None:
+                result.play.advantages = [0.0] * len(result.play.turns)
             continue
         group, counts = ("problem", number), Counter[str]()
         for place, attempt in enumerate(result.attempts):
@@ -181,7 +186,24 @@ def _collect(state: StepState) -> tuple[list[Sample], list[_Place]]:
             if student not in past and (not most or counts[student] <= most):
                 samples.append(Sample(student, group, "student", kind, attempt.rollout, earned))
                 places.append(_Place(result, place))
+        for place, sample in _turn_samples(number, result):
+            samples.append(sample)
+            places.append(_Place(result, turn=place))
     return samples, places
+
+
+def _turn_samples(number: int, result: ProposalResult) -> Iterator[tuple[int, Sample]]:
+    """What members have sampled in the game about a problem; what came from one prompt is a
+    group."""
+    play = result.play
+    if play is None:
+        return
+    play.advantages = [0.0] * len(play.turns)
+    for place, (turn, reward) in enumerate(zip(play.turns, play.rewards, strict=True)):
+        assert turn.rollout is not None and turn.author is not None
+        group = ("turn", number, turn.prompt)
+        kind = play.problem.kind
+        yield place, Sample(turn.author.member, group, turn.role, kind, turn.rollout, reward)
 
 
 def _measure_distances(state: StepState, ports: Ports) -> None:

@@ -50,7 +50,8 @@ class CodeO(ProgramAndInput):
         self, problem: Problem, reasoning: str, outcome: Outcome | None
     ) -> int | None:
         steps = read_trace(outcome, problem.gold[0])
-        return None if steps is None else first_departure(reasoning, steps)
+        line = None if steps is None else first_departure(reasoning, steps)
+        return None if line is None else line + 1
 
     def alter(self, problem: Problem, outcome: Outcome | None, rng: Random) -> Altered | None:
         code: Code = problem.payload

@@ -16,9 +16,20 @@ from redqueen.sandbox.inspection.complexity import measure
 from redqueen.sandbox.literals import NotLiteral, canonical, normal_arguments, parse_literal
 from redqueen.tasks.code import coverage
 from redqueen.tasks.code.few_shot import FEW_SHOT
+from redqueen.tasks.code.game_examples import GAME_EXAMPLES
 from redqueen.tasks.code.surface import code_surface, shuffle_lines
 from redqueen.tasks.code.texts import PROPOSE_PROGRAM
-from redqueen.tasks.kind import Block, Kind, Malformed, Reject, Request, RunRules, Verified, take
+from redqueen.tasks.kind import (
+    Block,
+    FewShot,
+    Kind,
+    Malformed,
+    Reject,
+    Request,
+    RunRules,
+    Verified,
+    take,
+)
 
 DEDUCTION, ABDUCTION, INDUCTION = "code_o", "code_i", "code_f"
 
@@ -136,6 +147,9 @@ class CodeKind(Kind):
     def behaviour(self, problem: Problem, outcome: Outcome | None) -> str:
         assert outcome is not None
         return coverage.behaviour(problem.payload.inputs[0], outcome)
+
+    def example(self, role: str) -> FewShot | None:
+        return GAME_EXAMPLES.get((self.name, role))
 
     def load_payload(self, fields: Mapping[str, Any]) -> Code:
         program, inputs = fields.get("program"), fields.get("inputs")

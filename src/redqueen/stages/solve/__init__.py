@@ -1,20 +1,29 @@
 """The solve stage: students attempt the problems, and their answers are graded while others are
-still being sampled."""
+still being sampled. Then come the games that go on from there."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import replace
 
 from redqueen.config.schema import Config
-from redqueen.config.stages import VerifyConfig
 from redqueen.core.pipeline import Check, Ports, check_once
 from redqueen.core.state import PairingState, ProposalResult, StepState
 from redqueen.engine.text_sampler import TextCompletion, TextRequest
-from redqueen.records import Attempt, Author, Member, Pairing, Problem, Proposal, Rejection
+from redqueen.records import (
+    Attempt,
+    Author,
+    GameTurn,
+    Member,
+    Pairing,
+    Problem,
+    Proposal,
+    Rejection,
+)
 from redqueen.rng import seed_for, stream
-from redqueen.sandbox import Sandbox
-from redqueen.tasks import Malformed, RunRules, TaskKind, Void
-from redqueen.tasks.prompts import PromptFormat
+from redqueen.stages.solve.games import play_games
+from redqueen.stages.solve.grading import grade_answers
+
+__all__ = ["answer", "grade_answers", "solve"]
 
 REPLAYED = Member("replayed", "teacher", -1)
 """Stands in for a teacher where a problem comes from the archive."""
@@ -37,6 +46,9 @@ def solve(states: Sequence[StepState], ports: Ports) -> None:
         result.attempts.append(replace(attempt, author=author))
     for state in states:
         _void_problems(state)
+    play_games(states, ports)
+    for state in states:
+        _void_problems(state)  # a repaired answer may show it, too
 
 
 def answer(
@@ -64,57 +76,23 @@ def answer(
     return [attempts[id(request)] for request in requests]
 
 
-def grade_answers(
-    answers: Sequence[tuple[Problem, str]],
-    kinds: Mapping[str, TaskKind],
-    prompt_format: PromptFormat,
-    sandbox: Sandbox,
-    config: VerifyConfig,
-) -> list[Attempt]:
-    """One attempt for each (problem, text as the model wrote it), in order. All that must be
-    executed goes to the sandbox at once; what several answers come to is executed once."""
-    rules = RunRules.of(config)
-    read = [_read(text, kinds[problem.kind], prompt_format) for problem, text in answers]
-    jobs = [
-        None
-        if isinstance(answer, Malformed)
-        else kinds[problem.kind].grading(problem, answer, rules)
-        for (problem, _), answer in zip(answers, read, strict=True)
-    ]
-    different = list(dict.fromkeys(job for job in jobs if job is not None))
-    outcomes = dict(zip(different, sandbox.run(different), strict=True))
-    attempts = []
-    for (problem, text), answer, job in zip(answers, read, jobs, strict=True):
-        if isinstance(answer, Malformed):
-            attempts.append(Attempt(problem, text, "malformed", str(answer)))
-            continue
-        outcome = None if job is None else outcomes[job]
-        try:
-            correct = kinds[problem.kind].is_correct(problem, answer, outcome)
-        except Void as error:
-            attempts.append(Attempt(problem, text, "voided", str(error)))
-            continue
-        failed = outcome is not None and outcome.kind != "value"
-        detail = f"{outcome.kind} {outcome.detail}".strip() if outcome and failed else ""
-        attempts.append(Attempt(problem, text, "correct" if correct else "wrong", detail))
-    return attempts
-
-
 def _void_problems(state: StepState) -> None:
     """What one attempt shows to be no problem is none for all who attempted it in this step: nobody
     learns from it, and its proposal is rejected after all."""
     attempted = state.attempted
-    reasons = {
-        problem.key: attempt.detail
-        for result, problem in attempted
-        for attempt in result.attempts
-        if attempt.verdict == "voided"
-    }
+    reasons: dict[str, str] = {}
+    for result, problem in attempted:
+        texts: list[Attempt | GameTurn] = [*result.attempts, *result.turns]
+        for text in texts:
+            if text.verdict == "voided":
+                reasons[problem.key] = text.detail
     for result, problem in attempted:
         if problem.key in reasons:
             state.world.archive.remove(problem.key)
             result.verdict = Rejection("voided", reasons[problem.key])
             result.attempts = [replace(attempt, verdict="voided") for attempt in result.attempts]
+            if result.play is not None:
+                result.play.turns = [replace(turn, verdict="voided") for turn in result.turns]
 
 
 def _replay(state: StepState) -> Iterator[ProposalResult]:
@@ -173,10 +151,3 @@ def _probe(results: list[ProposalResult], ports: Ports) -> None:
     for result, problem, job in zip(results, problems, jobs, strict=True):
         outcome = None if job is None else next(outcomes)
         result.behaviour = ports.kinds[problem.kind].behaviour(problem, outcome)
-
-
-def _read(text: str, kind: TaskKind, prompt_format: PromptFormat) -> str | Malformed:
-    try:
-        return kind.read_answer(prompt_format.parse(text, kind.answer_blocks))
-    except Malformed as error:
-        return error

@@ -1,0 +1,74 @@
+"""Repair: an adviser criticises an attempt, and its author answers once more; execution grades
+it.
+
+A correct attempt and a wrong one are repaired, so that it pays neither to change every answer nor
+to keep every one.
+"""
+
+import statistics
+
+from redqueen.records import GameTurn
+from redqueen.tasks.games.critique import ask_critics, judge_critique
+from redqueen.tasks.games.game import Game, GameChoice, Pay, Play, Round, TurnRequest, number_of
+from redqueen.tasks.games.texts import ADVISER, REPAIRER
+
+_WRITTEN = ("critique", "verdict")
+
+
+class Repair(GameChoice):
+    adviser: float = 0.5
+    """The adviser's part of the gain: 1 where a wrong answer becomes a correct one, -1 where a
+    correct one is spoilt, else 0; on average over the answers that follow its critique."""
+    repairer: float = 0.5
+    """The repairer's part of the gain, for each of its answers."""
+    malformed: float = -1.0
+    """A critique or an answer that cannot be read."""
+
+
+def _ask_advisers(play: Play, settings: Repair) -> list[TurnRequest]:
+    return ask_critics(play, "adviser", ADVISER, _WRITTEN)
+
+
+def _ask_repairers(play: Play, settings: Repair) -> list[TurnRequest]:
+    """The author of the attempt, after each critique that can be read."""
+    asks = []
+    for number, turn in play.turns_in(1):
+        place = number_of(turn.shown[0])
+        author = play.member(play.attempts[place].author)
+        if author is None or turn.verdict == "malformed":
+            continue
+        blocks = dict(play.read(turn.text, _WRITTEN))
+        given = *play.show(place), *((label, blocks[label]) for label in _WRITTEN)
+        request = play.ask("repairer", REPAIRER, play.kind.answer_blocks, *given)
+        asks.append(TurnRequest(author, request, (f"a{place}", f"t{number}")))
+    return asks
+
+
+def _pay(play: Play, settings: Repair) -> Pay:
+    gains: dict[int, list[float]] = {}
+    for _, turn in play.turns_in(2):
+        gains.setdefault(number_of(turn.shown[1]), []).append(gain(play, turn))
+    return Pay(
+        tuple(
+            settings.malformed
+            if turn.verdict == "malformed"
+            else settings.adviser * statistics.fmean(gains.get(number, [0.0]))
+            if turn.round == 1
+            else settings.repairer * gain(play, turn)
+            for number, turn in enumerate(play.turns)
+        )
+    )
+
+
+def gain(play: Play, turn: GameTurn) -> float:
+    """Of a repaired answer over the attempt."""
+    before = play.attempts[number_of(turn.shown[0])].verdict == "correct"
+    return float((turn.verdict == "correct") - before)
+
+
+REPAIR = Game(
+    rounds=(Round("adviser", _ask_advisers, judge_critique), Round("repairer", _ask_repairers)),
+    pay=_pay,
+    students=2,
+    settings=Repair,
+)
