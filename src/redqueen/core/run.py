@@ -28,8 +28,8 @@ from redqueen.core.state import Row, StepState
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
 from redqueen.core.world import World
-from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine
+from redqueen.engine.usage import Measured
 from redqueen.errors import ConfigError, RedQueenError, StorageError, explain_disk
 from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import RunLock
@@ -182,8 +182,8 @@ class Run:
         states = [StepState(world, step) for world in self.worlds if not world.stopped]
         for group in _group(states, self.mixes_worlds):
             play_step(group, self.ports)
-        if isinstance(self.engine, BlockEngine):
-            states[0].metrics |= self.engine.worker_metrics()
+        if isinstance(self.engine, Measured):
+            states[0].metrics |= self.engine.metrics()
         for state in states:
             state.world.stopped = why_stop(state)
         with self.ports.timed("ledger"):

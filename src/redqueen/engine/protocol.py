@@ -169,6 +169,9 @@ class TrainStats:
     gap_by_position: Mapping[int, float] = field(default_factory=dict)
     """The log-probability gap of tokens that stand this far or further into their completion, up to
     the next."""
+    micro_batches: int = 0
+    out_of_memory: int = 0
+    """Times that it was computed again with less at a time."""
     blocks: "tuple[TrainStats, ...]" = ()
     """Of each block, where slots were computed in several."""
 
