@@ -58,9 +58,10 @@ def test_a_micro_batch_that_does_not_fit_is_halved_and_every_sample_counts_once(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch, checkpointing: bool
 ) -> None:
     samples, more = train_samples(Random(3), [0, 1, 2]), train_samples(Random(4), [0, 2])
-    settings = {"gradient_checkpointing": checkpointing}
     whole, small, disturbed = (
-        tiny_engine(tokenizer, max_tokens_per_microbatch=tokens, **settings)
+        tiny_engine(
+            tokenizer, max_tokens_per_microbatch=tokens, gradient_checkpointing=checkpointing
+        )
         for tokens in (400, 50, 400)
     )
     for engine in (whole, small, disturbed):

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.registry import Registry
@@ -250,6 +250,16 @@ class AdapterStore(Protocol):
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         """Restore the named slots from what `save` wrote, weights and optimizer, to the bit."""
+        ...
+
+
+@runtime_checkable
+class TakesSnapshots(Protocol):
+    """An engine whose members can be written while it goes on. It is lost only with the run: what
+    restores workers from checkpoints writes them itself."""
+
+    def snapshot(self, names: Mapping[int, str]) -> Callable[[Path], list[Path]]:
+        """A copy of the named slots. What is returned writes it as `save` does, in any thread."""
         ...
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from redqueen.config.engine import EngineConfig, LoraConfig
@@ -17,7 +17,6 @@ from redqueen.engine.blocks.layout import BlockLayout
 from redqueen.engine.blocks.worker import Inline
 from redqueen.engine.protocol import (
     Adapter,
-    BaseInfo,
     Completion,
     Engine,
     EngineSpec,
@@ -35,8 +34,10 @@ from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
+from redqueen.engine.torch.describe import describe
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.learner import accumulate
+from redqueen.engine.torch.members import MemberSnapshot, copy_to_host, optimizer_file
 from redqueen.engine.torch.memory import (
     PrefillTooLarge,
     explain_device,
@@ -49,7 +50,7 @@ from redqueen.engine.torch.population import Population
 from redqueen.engine.usage import Usage
 from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
-from redqueen.models.peft_io import load_adapter, save_adapter
+from redqueen.models.peft_io import load_adapter
 
 _CPU_KV_CACHE_BYTES = 2 << 30
 _CPU_MIN_SEQS = 32
@@ -69,7 +70,7 @@ class TorchEngine:
         seed: int = 0,
     ) -> None:
         self.loaded, self.config = base, config or EngineConfig()
-        self.base = _describe(base)
+        self.base = describe(base)
         lora = lora or LoraConfig()
         self.population = (
             Population(base, slots, lora.rank, lora.alpha, lora.targets, seed) if slots else None
@@ -212,14 +213,10 @@ class TorchEngine:
                 f"solve.max_tokens and propose.max_tokens (a sample of {longest:,} tokens does not "
                 "fit alone), or set engine.gradient_checkpointing=true",
             )
-        self.usage.add(
-            Usage(
-                trained_tokens=stats.tokens,
-                train_s=stats.seconds,
-                micro_batches=stats.micro_batches,
-                memory_gb=self.memory_gb,
-            )
+        spent = Usage(
+            trained_tokens=stats.tokens, train_s=stats.seconds, micro_batches=stats.micro_batches
         )
+        self.usage.add(replace(spent, memory_gb=self.memory_gb))
         return replace(stats, out_of_memory=out_of_memory)
 
     def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
@@ -253,20 +250,18 @@ class TorchEngine:
             return self._members().distances(first, count).tolist()
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
-        base, files = self.loaded, list[Path]()
-        place = str(base.model.config.name_or_path or base.name)
-        for slot, name in names.items():
-            adapter, own = self.read(slot), folder / "adapters" / name
-            files += save_adapter(adapter, own, base=place, fingerprint=base.fingerprint)
-            files.append(folder / "optimizer" / f"{name}.safetensors")
-            files[-1].parent.mkdir(parents=True, exist_ok=True)
-            save_file(self.read_optimizer(slot), files[-1])
-        return [path.relative_to(folder) for path in files]
+        return self.snapshot(names)(folder)
+
+    def snapshot(self, names: Mapping[int, str]) -> MemberSnapshot:
+        with explain_device():
+            own = copy_to_host({name: v for name, v in self._state().items() if name != "grads"})
+        rows = self._members().rows
+        return MemberSnapshot(self.loaded, rows, own.pop("weights"), own, dict(names))
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         for slot, name in names.items():
             self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=True)
-            file = folder / "optimizer" / f"{name}.safetensors"
+            file = optimizer_file(folder, name)
             try:
                 self.write_optimizer(slot, load_file(file))
             except (KeyError, RuntimeError) as error:
@@ -352,20 +347,3 @@ class TorchEngine:
                 f"KV cache; the GPU has {total / 1e9:.0f} GB. Lower the longest completion."
             )
         return min(self.limits.max_num_seqs, fitting)
-
-
-def _describe(base: Base) -> BaseInfo:
-    on_gpu = base.device.type == "cuda"
-    return BaseInfo(
-        name=base.name,
-        fingerprint=base.fingerprint,
-        parameters=base.parameters,
-        dtype=str(base.dtype).removeprefix("torch."),
-        device=str(base.device),
-        hardware=torch.cuda.get_device_name(base.device)
-        if on_gpu
-        else f"CPU, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads",
-        prompt_format=base.prompt_format,
-        has_chat_template=bool(base.tokenizer.chat_template),
-        context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,
-    )
