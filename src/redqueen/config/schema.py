@@ -21,6 +21,7 @@ from redqueen.config.stages import (
     SolveConfig,
     UpdateConfig,
     VerifyConfig,
+    WarmupConfig,
 )
 
 
@@ -111,6 +112,7 @@ class Config(Section):
     rate: RateConfig = Field(default_factory=RateConfig)
     tasks: TasksConfig = Field(default_factory=TasksConfig)
     archive: ArchiveConfig = Field(default_factory=ArchiveConfig)
+    warmup: WarmupConfig = Field(default_factory=WarmupConfig)
     propose: ProposeConfig = Field(default_factory=ProposeConfig)
     fixed: FixedConfig = Field(default_factory=FixedConfig)
     verify: VerifyConfig = Field(default_factory=VerifyConfig)

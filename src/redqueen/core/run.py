@@ -26,6 +26,7 @@ from redqueen.core.pipeline import Ports
 from redqueen.core.state import Row, StepState
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
+from redqueen.core.warmup import warm_up
 from redqueen.core.world import World
 from redqueen.engine.protocol import Engine, TakesSnapshots
 from redqueen.engine.usage import Measured
@@ -234,12 +235,15 @@ class Run:
         self.ledger.add("run", [{"name": "ended", "value": why}, *worlds])
 
     def begin(self) -> None:
-        """Write down what is there before the first step."""
-        rows: dict[str, list[Row]] = {"births": [], "ratings": []}
+        """Write down what is there before the first step, and warm up for it. A kill before the
+        checkpoint begins all of it anew."""
+        rows: dict[str, list[Row]] = {"births": [], "ratings": [], "metrics": []}
         for world in self.worlds:
             for member in world.members:
                 rows["births"].append({"world": world.number, **birth_row(Birth(member))})
                 rows["ratings"].append({"world": world.number, **rating_row(member)})
+            for name, value in warm_up(world, self.ports).items():
+                rows["metrics"].append({"world": world.number, "name": name, "value": value})
         self.ledger.write(0, rows)
         self.save()
 
@@ -333,6 +337,7 @@ _OWN = {
     "estimator",
     "learning_rate",
     "teacher_learning_rate",
+    "warmup_steps",
     "target_pass_rate",
     "target_gain",
     "target_bounds",
