@@ -9,7 +9,14 @@ from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
 from redqueen.core.build import Arm
-from redqueen.core.estimate import H200, Gpu, memory, step_size, step_time
+from redqueen.core.estimate import (
+    H200,
+    Gpu,
+    checkpoint_bytes,
+    memory,
+    step_size,
+    step_time,
+)
 from redqueen.core.fit import fit
 
 if TYPE_CHECKING:
@@ -36,7 +43,8 @@ def show_plan(arms: Sequence[Arm]) -> None:
         "a step": f"{size.proposals:,} proposals of up to {config.propose.max_tokens:,} tokens, at "
         f"most {size.attempts:,} attempts of up to {config.solve.max_tokens:,}"
         + (f", and {size.replayed:,} at archived problems" if size.replayed else ""),
-        "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every}",
+        "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every} of "
+        f"{checkpoint_bytes(configs, shape) / 1e6:,.0f} MB",
         "measured on": config.evaluate.suite or "nothing (evaluate.suite)",
     }
     for name, text in rows.items():

@@ -92,6 +92,12 @@ def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> 
     }
 
 
+def checkpoint_bytes(configs: Sequence[Config], shape: "BaseShape") -> int:
+    """On the disk: weights and two moments of every member, in float32."""
+    own = shape.adapter_parameters(configs[0].lora.rank, configs[0].lora.targets)
+    return sum(config.slots for config in configs) * own * 3 * 4
+
+
 @dataclass(frozen=True, slots=True)
 class StepTime:
     """Seconds."""
