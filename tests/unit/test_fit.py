@@ -16,6 +16,7 @@ from redqueen.config.toml import find_recipe, load_config
 from redqueen.core import fit as fitting
 from redqueen.core.estimate import memory
 from redqueen.core.fit import fit, fit_to_device
+from redqueen.engine.blocks.devices import device_memory
 from redqueen.errors import ConfigError
 
 REAL = ["qwen-coder-0.5b", "qwen-coder-1.5b", "paper-7b"]
@@ -75,12 +76,12 @@ def test_a_run_keeps_its_limits_in_the_ledger_whatever_it_is_resumed_on(
     config = load_config(
         find_recipe("pawn-cpu"), ["steps=1", "engine.max_num_seqs=auto", "evaluate.suite="]
     )
-    monkeypatch.setattr(fitting, "device_memory", lambda config: 24 * 10**9)
+    monkeypatch.setattr(fitting, "device_memory", lambda *asked: 24 * 10**9)
     with rq.Run.create(config, tmp_path / "run") as run:
         chosen = run.config.engine.max_num_seqs
         assert isinstance(chosen, int) and run.worlds[0].config.engine.max_num_seqs == chosen
         assert json.loads(run.ledger.about["limits"])["max_num_seqs"] == chosen != 256
-    monkeypatch.setattr(fitting, "device_memory", lambda config: 140 * 10**9)
+    monkeypatch.setattr(fitting, "device_memory", lambda *asked: 140 * 10**9)
     with rq.Run.resume(tmp_path / "run") as run:
         assert run.config.engine.max_num_seqs == chosen
 
@@ -97,7 +98,8 @@ def test_the_gpu_that_computes_is_asked_for_its_memory(monkeypatch: pytest.Monke
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
 
     def ask(*settings: str) -> int:
-        return fitting.device_memory(load_config(find_recipe("paper-7b"), list(settings)))
+        config = load_config(find_recipe("paper-7b"), settings)
+        return device_memory(config.device, config.engine)
 
     assert ask() == 80 and ask("device=cuda:2") == 140 and ask("device=auto") == 80
     assert ask("device=cpu") == ask("device=cuda:9") == 0

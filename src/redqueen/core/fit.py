@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from redqueen.config.engine import Limits
 from redqueen.config.schema import Config
 from redqueen.core.estimate import memory
+from redqueen.engine.blocks.devices import device_memory
 from redqueen.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def fit_to_device(configs: Sequence[Config], base: str) -> tuple[list[Config], d
     engine = configs[0].engine
     if not engine.unfitted:
         return list(configs), {}
-    total = device_memory(configs[0])
+    total = device_memory(configs[0].device, engine)
     limits = engine.limits
     if total:
         from redqueen.models.shape import read_shape
@@ -97,18 +98,3 @@ def fit_to_device(configs: Sequence[Config], base: str) -> tuple[list[Config], d
         for config in configs
     ]
     return fitted, {"limits": json.dumps({"memory": total, **chosen})}
-
-
-def device_memory(config: Config) -> int:
-    """Bytes of the GPU that computes, of the smallest where there are several; 0 for a CPU. All of
-    it, whatever other programs hold: a run is not to depend on them."""
-    import torch
-
-    if config.device == "cpu" or not torch.cuda.is_available():
-        return 0
-    count, numbers = torch.cuda.device_count(), config.engine.devices
-    if config.engine.type != "processes":
-        numbers = (int(config.device.partition(":")[2] or 0),)
-    here = [number for number in numbers or range(count) if number < count]
-    sizes = (torch.cuda.get_device_properties(number).total_memory for number in here)
-    return min(map(int, sizes), default=0)  # a GPU that is not there: its engine says so
