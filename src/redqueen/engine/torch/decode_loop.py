@@ -24,10 +24,10 @@ from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.memory import PrefillTooLarge, is_out_of_memory
 from redqueen.engine.torch.prefill_queue import Entry, PromptGroup
 from redqueen.engine.torch.routing import put
+from redqueen.engine.torch.sample_stats import SampleStats
 from redqueen.engine.torch.sampling import sample_tokens
 from redqueen.engine.torch.scheduler import Moves, Scheduler
 from redqueen.engine.torch.stopwatch import Stopwatch
-from redqueen.engine.usage import Usage
 from redqueen.models.base import Base
 
 _WINDOW = 64
@@ -59,33 +59,6 @@ class FinishedBatch:
     """[sequences, longest]"""
     logprobs: Tensor
     transferred: torch.cuda.Event | None
-
-
-@dataclass(frozen=True, slots=True)
-class SampleStats:
-    tokens: int
-    """Generated."""
-    prompt_tokens: int
-    """Of all requests; shared prompts counted for each."""
-    shared_frac: float
-    """Prompt tokens that were not computed because requests share a prompt."""
-    idle_frac: float
-    """Sequence slot steps in which the slot was free."""
-    seconds: float
-    prefill_s: float
-    """Of these: computing prompts. On a GPU, as its own clock has it."""
-    deliver_s: float
-    """Of these: in `on_finish`."""
-
-    @property
-    def usage(self) -> Usage:
-        return Usage(
-            sampled_tokens=self.tokens,
-            sample_s=self.seconds,
-            prefill_s=self.prefill_s,
-            deliver_s=self.deliver_s,
-            filled_s=self.seconds * (1 - self.idle_frac),
-        )
 
 
 class DecodeLoop:

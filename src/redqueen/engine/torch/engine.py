@@ -33,7 +33,7 @@ from redqueen.engine.protocol import (
 from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
-from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
+from redqueen.engine.torch.decode_loop import DecodeLoop, max_sequence_length
 from redqueen.engine.torch.describe import describe
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.learner import accumulate
@@ -47,6 +47,7 @@ from redqueen.engine.torch.memory import (
 )
 from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Population
+from redqueen.engine.torch.sample_stats import SampleStats
 from redqueen.engine.usage import Usage
 from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
