@@ -34,8 +34,8 @@ class ChatFormat:
 
     def write_reply(self, reasoning: str, blocks: tuple[Block, ...]) -> list[str]:
         """Without reasoning, that there is none is nothing to learn."""
-        thought = ["<think>\n", Quote(reasoning), "\n</think>\n"]
-        return [*(thought if reasoning else [Quote("".join(thought))]), *_answered(blocks)]
+        first = ["<think>\n", Quote(reasoning), "\n</think>\n"]
+        return [*(first if reasoning else [Quote("".join(first))]), *_answered(blocks)]
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         said = text.rpartition("</think>")[2]

@@ -40,9 +40,9 @@ class CompactFormat:
         return f"{_MARK}think\n" if kind == "code_o" else ""
 
     def write_reply(self, reasoning: str, blocks: tuple[Block, ...]) -> list[str]:
-        thought = (("think", reasoning),) if reasoning else ()
+        first = (("think", reasoning),) if reasoning else ()
         parts: list[str] = []
-        for label, text in (*thought, *blocks):
+        for label, text in (*first, *blocks):
             parts += [f"{_MARK}{label}\n", Quote(_indent_marks(text.rstrip())), "\n"]
         return [*parts, _END]
 
