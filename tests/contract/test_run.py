@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from redqueen.cli.report import report
-from redqueen.core.run import Run, new_folder
+from redqueen.core.run import Run
 from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
+from redqueen.ledger.runs import new_folder
 from redqueen.ledger.store import digest, open_to_read
 from tests.scripted import (
     CountingEngine,

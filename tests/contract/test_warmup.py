@@ -64,7 +64,7 @@ def test_only_the_marks_of_the_format_are_learned(seeded: World) -> None:
         assert len(sample.advantage) == len(sample.completion) and sample.has_gradient
         pairs = list(zip(sample.completion, sample.advantage, strict=True))
         learned, read = (
-            tokenizer.tokenizer.decode([token for token, weight in pairs if bool(weight) == marked])
+            str(tokenizer.tokenizer.decode([token for token, w in pairs if bool(w) == marked]))
             for marked in (True, False)
         )
         marks = [part for part in example.reply if not isinstance(part, Quote)]

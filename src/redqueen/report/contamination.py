@@ -122,9 +122,9 @@ def compare_problems(
         most = max(counts, key=lambda number: (counts[number], -number), default=None)
         same = by_program.get(problem.structure)
         if same is not None or most is not None:
-            item = same if same is not None else items[most or 0].id
+            name = same if same is not None else items[most or 0].id
             shared = counts[most] / len(runs) if most is not None else 0.0
-            matches.append(Match(problem.key, item, same is not None, shared))
+            matches.append(Match(problem.key, name, same is not None, shared))
     matches.sort(key=lambda match: (not match.same_program, -match.shared, match.problem))
     return Contamination(suite, len(items), len(problems), tuple(matches))
 
