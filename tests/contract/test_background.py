@@ -4,6 +4,7 @@ a failing disk is still said."""
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -35,20 +36,29 @@ def small(background: bool, **settings: Any) -> Config:
     return config.with_settings(ledger={"background": background}, **settings)
 
 
+@dataclass
+class Gate:
+    """Where a checkpoint waits that has no name yet."""
+
+    arrived: Event = field(default_factory=Event)
+    opened: Event = field(default_factory=Event)
+
+
 @contextmanager
-def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
-    """Within: a checkpoint does not get its name until the function is called."""
-    gate, publish = Event(), Checkpoints._publish
+def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Within: a checkpoint does not get its name until the gate is opened."""
+    gate, publish = Gate(), Checkpoints._publish
 
     def wait(self: Checkpoints, staging: Path, final: Path) -> None:
-        assert gate.wait(60)
+        gate.arrived.set()
+        assert gate.opened.wait(60)
         publish(self, staging, final)
 
     monkeypatch.setattr(Checkpoints, "_publish", wait)
     try:
-        yield gate.set
+        yield gate
     finally:
-        gate.set()
+        gate.opened.set()
 
 
 @pytest.mark.slow
@@ -78,11 +88,12 @@ def test_a_kill_while_a_checkpoint_is_being_written_costs_no_record(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with rq.Run.create(small(True), tmp_path / "run") as run:
-        with blocked(monkeypatch) as go_on:
+        with blocked(monkeypatch) as gate:
             run.play_step()  # its checkpoint hangs
+            assert gate.arrived.wait(60)
             assert not (run.folder / "checkpoints/000001").exists()
             shutil.copytree(run.folder, tmp_path / "in-step-2", ignore=_no_lock)
-            monkeypatch.setattr(run.ledger, "write", _then(run.ledger.write, go_on, tmp_path, run))
+            monkeypatch.setattr(run.ledger, "write", _then(run.ledger.write, gate, tmp_path, run))
             run.play_step()
         run.play_step()
     assert digest(tmp_path / "in-step-2") != digest(run.folder)
@@ -101,20 +112,19 @@ def _no_lock(folder: str, names: Sequence[str]) -> list[str]:
     return [name for name in names if name == "lock"]
 
 
-def _then(
-    write: Callable[..., None], go_on: Callable[[], None], folder: Path, run: rq.Run
-) -> Callable[..., None]:
+def _then(write: Callable[..., None], gate: Gate, folder: Path, run: rq.Run) -> Callable[..., None]:
     """Step 2 is in the ledger while the checkpoint of step 1 still is not there."""
 
     def both(*args: Any) -> None:
         write(*args)
         if args[0] == 2:
             shutil.copytree(run.folder, folder / "after-ledger-2", ignore=_no_lock)
-        go_on()
+        gate.opened.set()
 
     return both
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_said_in_the_next_step_and_the_run_goes_on_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,12 +172,12 @@ def test_at_most_one_checkpoint_is_being_written_and_its_state_does_not_change(
 
         return into
 
-    with blocked(monkeypatch) as go_on:
+    with blocked(monkeypatch) as gate:
         writer.submit(1, write("first"), state)
         state["rewards"]["T0"] = 2  # the world goes on
         writer.check()
         assert checkpoints.newest() is None
-        go_on()
+        gate.opened.set()
         writer.submit(2, write("second"), state)
         assert (tmp_path / "checkpoints/000001").exists()
         writer.close()
