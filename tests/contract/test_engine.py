@@ -209,7 +209,7 @@ def test_where_the_gpus_memory_ends_the_message_says_what_to_do(
         raise torch.cuda.OutOfMemoryError
 
     monkeypatch.setattr(DecodeLoop, "run", full)
-    with pytest.raises(ConfigError, match=said + ". Lower engine.max_num_seqs"):
+    with pytest.raises(ConfigError, match=said + ". Lower propose.max_tokens"):
         engine.sample(sample_requests(Random(2)), SamplingParams())
 
 

@@ -3,6 +3,7 @@ streams of their own for all models."""
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,43 @@ def test_a_result_is_rows_and_json(graders: Graders) -> None:
 def test_several_samples_need_a_temperature(graders: Graders) -> None:
     with pytest.raises(ConfigError, match="same reply 4 times"):
         run(Sampler(), graders, samples=4, temperature=0.0)
+
+
+class Talkative(Sampler):
+    """Is right where it continues a text, and wrong where it chats."""
+
+    def sample(
+        self, requests: Sequence[TextRequest], temperature: float, on_finish: OnText
+    ) -> list[TextCompletion]:
+        if requests[0].prompt.system is None:
+            return super().sample(requests, temperature, on_finish)
+        self.requests += requests
+        wrong = [
+            TextCompletion(request, "well", Rollout((), (), (), "stop")) for request in requests
+        ]
+        on_finish(wrong)
+        return wrong
+
+
+def test_the_best_style_is_tried_by_the_base_on_items_that_are_not_scored(
+    graders: Graders,
+) -> None:
+    sampler, count = Talkative(), len(TASK.items)
+    batch = Batch(sampler, (Model("S0", 0), Model("base", 1)))
+    base = BaseInfo("qwen", "weights", 4, "float32", "cpu", "cpu", "chat", True, 1024)
+    target = Target("run", base, (batch,), load_prompt_format("chat"), "of a test")
+    result = evaluate(target, TASK, graders=graders, style="best")
+    assert result.config.style == "base" and result.score == 1
+    assert result.trial is not None and result.trial.scores == {"chat": 0.0, "base": 1.0}
+    assert result.n == count - count // 2 and result.trial.items == count // 2
+    assert not {item.id for item in TASK.items[: count // 2]} & {item.id for item in result.items}
+    tried = [request for request in sampler.requests if request.prompt.system is not None]
+    assert {request.slot for request in tried} == {1} and len(tried) == count // 2
+    assert result.to_json()["trial"]["best"] == "base"
+    plain = evaluate(
+        Target("run", replace(base, has_chat_template=False), (batch,), target.prompt_format, ""),
+        TASK,
+        graders=graders,
+        style="best",
+    )
+    assert plain.trial is None and plain.n == count

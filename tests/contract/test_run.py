@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from redqueen.cli.report import report
-from redqueen.core.run import Run, new_folder
+from redqueen.core.run import Run
 from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.text_sampler import OnText, TextCompletion, TextRequest
 from redqueen.errors import RedQueenError
+from redqueen.ledger.runs import new_folder
 from redqueen.ledger.store import digest, open_to_read
 from tests.scripted import (
     CountingEngine,
@@ -530,7 +531,7 @@ def test_every_stage_leaves_its_figures_and_its_time(tmp_path: Path) -> None:
     played(tmp_path, "steps=2", *EVOLVING)
     names = {name for (name,) in rows(tmp_path, "SELECT name FROM metrics WHERE step = 2")}
     assert names >= {
-        "propose/count", "propose/tokens", "propose/nll", "propose/length", "verify/valid_frac", "verify/valid_frac/code_o", "solve/pass_rate",
+        "propose/count", "propose/tokens", "propose/nll", "propose/length", "propose/cut_off_frac", "verify/valid_frac", "verify/valid_frac/code_o", "solve/pass_rate",
         "solve/pass_rate/code_o", "solve/nll", "solve/length", "reward/teacher", "reward/student", "update/advantage", "update/samples_frac",
         "complexity/ast_depth", "complexity/cyclomatic", "complexity/loc", "complexity/variables", "complexity/steps_executed", "coverage/cells",
         "coverage/behaviours", "population/distance/teacher", "population/least_distance/student", "archive/size", "evolve/replaced",
@@ -546,6 +547,7 @@ def test_every_stage_leaves_its_figures_and_its_time(tmp_path: Path) -> None:
         "evolve",
         "record",
         "ledger",
+        "checkpoint",
     }
     ((wrong,),) = rows(
         tmp_path,

@@ -22,11 +22,17 @@ def test_shapes_are_those_of_the_models() -> None:
 @pytest.mark.parametrize(
     ("recipe", "settings", "measured"),
     [
-        ("qwen-coder-0.5b", [], 56e9),
+        (
+            "qwen-coder-0.5b",
+            ["engine.max_num_seqs=512", "engine.max_prefill_tokens=65536",
+             "engine.max_tokens_per_microbatch=16384"],
+            56e9,
+        ),
         # the bench's: prompts of 1,792 tokens and up to 256 more, 256 sequences at a time
         (
             "paper-7b",
-            ["engine.max_num_seqs=256", "propose.max_prompt_chars=5376", "propose.max_tokens=256",
+            ["engine.max_num_seqs=256", "engine.max_prefill_tokens=32768",
+             "engine.max_tokens_per_microbatch=16384", "propose.max_prompt_chars=5376", "propose.max_tokens=256",
              "solve.max_tokens=256"],
             94e9,
         ),

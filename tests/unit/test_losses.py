@@ -22,6 +22,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dr_grpo": {},
     "gspo": {"clip_low": 0.1, "clip_high": 0.15},
     "cispo": {"clip_low": 0.5, "clip_high": 0.4},
+    "cross_entropy": {},
 }
 """Such that some tokens are clipped."""
 
@@ -43,6 +44,8 @@ def plain_loss(
             clipped = min(max(ratio, 1 - low), 1 + high)
             if name == "reinforce":
                 losses.append(-min(math.exp(fixed[t] - before[t]), 1.2) * a * logprobs[t])
+            elif name == "cross_entropy":
+                losses.append(-a * logprobs[t])
             elif name == "cispo":
                 weight = min(max(math.exp(fixed[t] - before[t]), 1 - low), 1 + high)
                 losses.append(-weight * a * logprobs[t])
@@ -86,7 +89,7 @@ def test_a_loss_and_its_gradient_are_those_of_its_paper(name: str) -> None:
         slope = (sum(expected(up)) - sum(expected(down))) / (2 * step)
         assert float(batch.logprobs.grad[token]) == pytest.approx(slope, abs=1e-6), token
     clipped = int((batch.logprobs.grad == 0).sum())
-    assert 0 < clipped < size or name in ("reinforce", "cispo")
+    assert 0 < clipped < size or name in ("reinforce", "cispo", "cross_entropy")
 
 
 @pytest.mark.parametrize("name", LOSSES)
@@ -118,6 +121,7 @@ def test_each_loss_says_how_it_is_averaged_and_a_setting_changes_it() -> None:
         "dr_grpo": 1024,
         "gspo": "sequences",
         "cispo": "tokens",
+        "cross_entropy": "tokens",
     }
     assert bind_loss(LOSSES.choose({"type": "ppo", "average": "sequences"})).average == "sequences"
     with pytest.raises(ConfigError, match=r"average.*got 0"):

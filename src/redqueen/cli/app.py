@@ -39,6 +39,10 @@ COMMANDS = {
         "redqueen.cli.lineage:lineage",
         "List births; say what a child got from whom.",
     ),
+    "contamination": (
+        "redqueen.cli.contamination:contamination",
+        "Invented problems against the items of benchmarks.",
+    ),
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),

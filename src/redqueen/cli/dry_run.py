@@ -9,7 +9,15 @@ from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
 from redqueen.core.build import Arm
-from redqueen.core.estimate import H200, Gpu, memory, step_size, step_time
+from redqueen.core.estimate import (
+    H200,
+    Gpu,
+    checkpoint_bytes,
+    memory,
+    step_size,
+    step_time,
+)
+from redqueen.core.fit import fit
 
 if TYPE_CHECKING:
     from redqueen.models.shape import BaseShape
@@ -35,7 +43,8 @@ def show_plan(arms: Sequence[Arm]) -> None:
         "a step": f"{size.proposals:,} proposals of up to {config.propose.max_tokens:,} tokens, at "
         f"most {size.attempts:,} attempts of up to {config.solve.max_tokens:,}"
         + (f", and {size.replayed:,} at archived problems" if size.replayed else ""),
-        "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every}",
+        "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every} of "
+        f"{checkpoint_bytes(configs, shape) / 1e6:,.0f} MB",
         "measured on": config.evaluate.suite or "nothing (evaluate.suite)",
     }
     for name, text in rows.items():
@@ -44,6 +53,12 @@ def show_plan(arms: Sequence[Arm]) -> None:
         console.print("Memory and time are estimated for GPUs only.")
         return
     gpu = _measure_gpu() or H200
+    if unfitted := config.engine.unfitted:
+        limits = fit(configs, shape, gpu.memory, itemsize)
+        engine = config.engine.with_limits(limits)
+        configs = [config.model_copy(update={"engine": engine}) for config in configs]
+        chosen = ", ".join(f"{name} = {getattr(limits, name):,}" for name in unfitted)
+        console.print(f"{'fitted':12} {chosen}", markup=False)
     _show_memory(console, memory(configs, shape, itemsize), gpu)
     table = Table(title=f"time on {gpu.name}, estimated", title_justify="left")
     for column in ("GPUs", "completions", "propose", "solve", "update", "a step", "all steps"):

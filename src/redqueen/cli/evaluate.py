@@ -85,8 +85,11 @@ def evaluate(
         ),
     ] = "free",
     style: Annotated[
-        Literal["chat", "base"] | None,
-        typer.Option(help="Prompts of benchmarks; by default chat where there is a template."),
+        Literal["chat", "base", "best"] | None,
+        typer.Option(
+            help="Prompts of benchmarks; by default chat where there is a template. best: what the "
+            "base does better with on the first items, which are then left out of the score."
+        ),
     ] = None,
     base: Annotated[
         str | None,
@@ -227,6 +230,8 @@ def _with_progress(task: EvalTask, evaluate_task: "partial[EvalResult]") -> Eval
     seconds = time.monotonic() - started
     warning = f" ({result.note})" if result.note else ""
     note(f"{task.suite.name}: {len(result.replies)} replies in {seconds:.0f} s{warning}")
+    if result.trial is not None:
+        note(f"{task.suite.name}: {result.trial}")
     return result
 
 

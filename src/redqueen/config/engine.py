@@ -1,6 +1,6 @@
 """Settings of the engine, and the shape of the adapters."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -16,6 +16,18 @@ class LoraConfig(Section):
     targets: tuple[str, ...] = ()
     """Last names of the projections to adapt, such as q_proj; empty: all linear layers of the
     decoder."""
+
+
+class Limits(NamedTuple):
+    """How much is computed at a time, at the most."""
+
+    max_num_seqs: int = 256
+    max_prefill_tokens: int = 16_384
+    max_tokens_per_microbatch: int = 8192
+
+
+UNFITTED = Limits()
+"""Where nothing is known of a GPU."""
 
 
 class EngineConfig(Section):
@@ -38,18 +50,34 @@ class EngineConfig(Section):
     host:port."""
     hang_timeout_s: float = Field(default=900.0, gt=0)
     """A worker from which nothing has come for so long in a call is replaced."""
-    max_num_seqs: int = Field(default=256, ge=1)
-    """Sequences decoded at a time; the others wait. More is faster until memory is full."""
+    max_num_seqs: Literal["auto"] | PositiveInt = UNFITTED.max_num_seqs
+    """Sequences decoded at a time; the others wait. More is faster until memory is full. auto: what
+    fits into the GPU, decided once for a run and kept in its ledger."""
     decode_steps_per_sync: int = Field(default=8, ge=1)
     """Tokens decoded between two checks for finished sequences."""
-    max_prefill_tokens: int = Field(default=16_384, ge=1)
-    """Prompt tokens in one prefill batch."""
-    max_tokens_per_microbatch: int = Field(default=8192, ge=1)
-    """Tokens in one training micro-batch."""
+    max_prefill_tokens: Literal["auto"] | PositiveInt = UNFITTED.max_prefill_tokens
+    """Prompt tokens in one prefill batch, or auto."""
+    max_tokens_per_microbatch: Literal["auto"] | PositiveInt = UNFITTED.max_tokens_per_microbatch
+    """Tokens in one training micro-batch, or auto."""
     share_prompts: bool = True
     """Compute a prompt once for all completions of it in training, too."""
     gradient_checkpointing: bool = False
     """Recompute activations in the backward pass instead of keeping them."""
+
+    @property
+    def limits(self) -> Limits:
+        """With what holds without a GPU for those that are to fit by themselves."""
+        given = {name: getattr(self, name) for name in Limits._fields}
+        return UNFITTED._replace(**{name: n for name, n in given.items() if n != "auto"})
+
+    @property
+    def unfitted(self) -> list[str]:
+        """The limits that are to fit by themselves."""
+        return [name for name in Limits._fields if getattr(self, name) == "auto"]
+
+    def with_limits(self, limits: Limits) -> "EngineConfig":
+        """With these instead of `auto`."""
+        return self.model_copy(update={name: getattr(limits, name) for name in self.unfitted})
 
 
 def placement_defaults() -> dict[str, Any]:

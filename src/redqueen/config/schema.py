@@ -22,6 +22,7 @@ from redqueen.config.stages import (
     SolveConfig,
     UpdateConfig,
     VerifyConfig,
+    WarmupConfig,
 )
 
 
@@ -69,6 +70,10 @@ class LedgerConfig(Section):
     """Steps between two checkpoints; the steps after the last one are played again by a resume."""
     keep: int = Field(default=2, ge=2)
     """Checkpoints that are kept."""
+    background: Literal["auto"] | bool = "auto"
+    """Write checkpoints while the next step is played, from a copy in main memory. A kill may then
+    cost the step before it, too, which a resume plays again. auto: beside a GPU; on a CPU the
+    writer would take a core from what it is to speed up."""
     snapshot_every: int = Field(default=0, ge=0)
     """Steps between two snapshots of all members' weights, which stay: what `redqueen crossplay`
     needs. 0 takes none."""
@@ -123,6 +128,7 @@ class Config(Section):
     rate: RateConfig = Field(default_factory=RateConfig)
     tasks: TasksConfig = Field(default_factory=TasksConfig)
     archive: ArchiveConfig = Field(default_factory=ArchiveConfig)
+    warmup: WarmupConfig = Field(default_factory=WarmupConfig)
     propose: ProposeConfig = Field(default_factory=ProposeConfig)
     fixed: FixedConfig = Field(default_factory=FixedConfig)
     verify: VerifyConfig = Field(default_factory=VerifyConfig)

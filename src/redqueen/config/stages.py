@@ -105,11 +105,15 @@ class UpdateConfig(Section):
     member's batch), trr_pp (whitened over the tokens of each role and task kind), grpo
     (whitened within each prompt), rloo (less the mean of the prompt's others)."""
     loss: Annotated[OneOf, chosen_from("loss", "reinforce")] = default("reinforce")
-    """The policy loss: reinforce, ppo, gspo, cispo, dr_grpo or dapo."""
+    """The policy loss: reinforce, ppo, gspo, cispo, dr_grpo or dapo; cross_entropy for texts that
+    nobody sampled."""
     learning_rate: float = Field(default=3e-4, ge=0)
     """Of every member, unless it has its own; 0: it is not trained."""
     teacher_learning_rate: float | None = Field(default=None, ge=0)
     """Of teachers, where it is to differ; 0: frozen teachers."""
+    warmup_steps: int = Field(default=0, ge=0)
+    """A member's learning rate rises linearly over so many updates of its own. Children warm up as
+    well: their optimizer begins anew."""
     weight_decay: float = Field(default=0.0, ge=0)
     """AdamW's weight decay."""
     grad_clip: float = Field(default=1.0, gt=0)
@@ -132,6 +136,20 @@ class UpdateConfig(Section):
     """The policy loss of teachers with its settings, such as clipping, where it is to differ."""
     optimizer_steps: int = Field(default=1, ge=1)
     """Optimizer steps that the samples of one step are split into."""
+
+
+class WarmupConfig(Section):
+    """Before the first step: members learn the form of replies, and nothing else, from the
+    archive's seeds and the few-shot examples. For bases that would begin with malformed ones."""
+
+    steps: int = Field(default=0, ge=0)
+    """Optimizer steps; 0: none."""
+    examples: int = Field(default=8, ge=1)
+    """Examples for each member in a step."""
+    learning_rate: float = Field(default=1e-4, gt=0)
+    """Of all members, in the warm-up only."""
+    roles: tuple[Literal["teacher", "student"], ...] = ("teacher", "student")
+    """Whose replies are learned."""
 
 
 class ArchiveConfig(Section):

@@ -17,6 +17,7 @@ from pathlib import Path
 from redqueen import __version__
 from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml, to_toml, validate
+from redqueen.core.fit import fit_to_device
 from redqueen.core.pipeline import Ports, background_executor
 from redqueen.core.world import World, new_world
 from redqueen.engine.blocks.engine import BlockEngine
@@ -75,13 +76,16 @@ class Parts:
 def build_run(stack: ExitStack, arms: Sequence[Arm], make_folder: Callable[[], Path]) -> Parts:
     """A new run, in a folder that is asked for last: where something is wrong, none is made."""
     check_shared(arms)
+    configs, fitted = fit_to_device([config for _, config in arms], arms[0][1].base)
+    arms = [(arm, config) for (arm, _), config in zip(arms, configs, strict=True)]
     config = arms[0][1]
-    engine = open_engine(stack, [config for _, config in arms])
+    engine = open_engine(stack, configs)
     ports = open_ports(stack, config, engine)
     worlds = build_worlds(arms, ports)
     folder = make_folder()
     stack.enter_context(RunLock(folder))
-    ledger = Ledger.create(folder, _about(config, engine), _world_rows(arms))
+    about = {**_about(config, engine), **fitted}
+    ledger = Ledger.create(folder, about, _world_rows(arms))
     return _assemble(stack, config, worlds, ports, ledger)
 
 

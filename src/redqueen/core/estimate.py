@@ -71,12 +71,12 @@ def _world_size(config: Config) -> StepSize:
 def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> dict[str, float]:
     """Bytes of each part, at the most."""
     config, size = configs[0], step_size(configs)
-    engine = config.engine
+    engine, limits = config.engine, config.engine.limits
     own = shape.adapter_parameters(config.lora.rank, config.lora.targets)
-    sequences = min(engine.max_num_seqs, max(size.proposals, size.attempts))
+    sequences = min(limits.max_num_seqs, max(size.proposals, size.attempts))
     prompt = config.propose.max_prompt_chars / 3 if size.proposals else 512
     longest = max(prompt + config.propose.max_tokens, 1024 + config.solve.max_tokens)
-    tokens = engine.max_tokens_per_microbatch
+    tokens = limits.max_tokens_per_microbatch
     # the inputs that a layer's backward pass needs: norms in float32, the rest as the base is
     layer = itemsize * (12 * shape.hidden + 5 * shape.intermediate) + 12 * shape.hidden
     kept = itemsize * shape.hidden if engine.gradient_checkpointing else layer
@@ -85,11 +85,17 @@ def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> 
         "base": shape.parameters * itemsize,
         "adapters, gradients, optimizer": sum(config.slots for config in configs) * own * 4 * 4,
         "KV cache": sequences * longest * shape.layers * shape.kv_width * itemsize,
-        "prefill": engine.max_prefill_tokens * prefill,
+        "prefill": limits.max_prefill_tokens * prefill,
         "activations of a micro-batch": tokens * (shape.layers * kept + layer),
         "logits": min(_LOGITS_TOKENS, tokens) * shape.vocabulary * (itemsize + 3 * 4),
         "runtime": _RUNTIME_BYTES,
     }
+
+
+def checkpoint_bytes(configs: Sequence[Config], shape: "BaseShape") -> int:
+    """On the disk: weights and two moments of every member, in float32."""
+    own = shape.adapter_parameters(configs[0].lora.rank, configs[0].lora.targets)
+    return sum(config.slots for config in configs) * own * 3 * 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,7 @@ def step_time(
     def sample(count: float, limit: int) -> float:
         if not count:
             return 0.0
-        sequences = min(config.engine.max_num_seqs, count)
+        sequences = min(config.engine.limits.max_num_seqs, count)
         mean = length * limit
         live = sequences * (prompt + mean / 2) * shape.layers * shape.kv_width * itemsize
         decode = (shape.parameters * itemsize + live) / gpu.bandwidth / _DECODE_EFFICIENCY

@@ -10,7 +10,6 @@ A resume takes the newest checkpoint that is whole, takes the later steps out of
 plays them again. Random streams follow from seed and step: they come out alike.
 """
 
-import contextlib
 import logging
 import statistics
 import time
@@ -28,16 +27,18 @@ from redqueen.core.pipeline import Ports
 from redqueen.core.state import PersonResult, Row, StepState
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
+from redqueen.core.warmup import warm_up
 from redqueen.core.world import World
-from redqueen.engine.blocks.engine import BlockEngine
-from redqueen.engine.protocol import Engine
+from redqueen.engine.protocol import Engine, TakesSnapshots
+from redqueen.engine.usage import Measured
 from redqueen.errors import ConfigError, RedQueenError, StorageError, explain_disk
-from redqueen.ledger.durable import make_folder
+from redqueen.ledger.background import BackgroundWriter
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.members import adapter_name
 from redqueen.ledger.opening import check_resumable
 from redqueen.ledger.people import Inbox
 from redqueen.ledger.rows import birth_row, person_row, rating_row, step_rows
+from redqueen.ledger.runs import new_folder
 from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import FILE, refuse_what_is_there
 from redqueen.records import Attempt, Birth, Problem
@@ -102,6 +103,7 @@ class Run:
         """The last step that is whole."""
         self._stack = stack
         self._saved = 0
+        self._writer = BackgroundWriter(self.checkpoints)
 
     @classmethod
     def create(
@@ -166,11 +168,19 @@ class Run:
             if kind is None and self._saved < self.step:
                 self.save()  # stopped between two checkpoints: no step is to be played again
         finally:
-            self.close()
+            try:
+                self.close()
+            except StorageError as failure:
+                if kind is None:
+                    raise
+                log.error("%s", failure)  # beside what has ended the run
 
     def close(self) -> None:
-        """Give back the engine, the sandbox and the lock."""
-        self._stack.close()
+        """Give back the engine, the sandbox and the lock, when everything is on the disk."""
+        try:
+            self._writer.close()
+        finally:
+            self._stack.close()
 
     def __iter__(self) -> Iterator[StepResult]:
         """The steps that are left, each as soon as it is whole."""
@@ -182,6 +192,7 @@ class Run:
         if self.step >= self.config.steps or self.stop_reason:
             why = self.stop_reason or f"all {self.config.steps} steps are played"
             raise RedQueenError(f"the run in {self.folder} is over: {why}")
+        self._writer.check()
         started, step = time.monotonic(), self.step + 1
         self.ports.timings.clear()
         states = [StepState(world, step) for world in self.worlds if not world.stopped]
@@ -191,12 +202,13 @@ class Run:
         for group in _group(states, self.mixes_worlds):
             play_step(group, self.ports)
         migrate(states, self.engine)
-        if isinstance(self.engine, BlockEngine):
-            states[0].metrics |= self.engine.worker_metrics()
+        if isinstance(self.engine, Measured):
+            states[0].metrics |= self.engine.metrics()
+        if self._writer.seconds:
+            states[0].metrics["time/checkpoint/write_s"] = self._writer.seconds
         for state in states:
             state.world.stopped = why_stop(state)
-        with self.ports.timed("ledger"):
-            self._write(step, states, leave_to_nobody(states, actions))
+        self._write(step, states, leave_to_nobody(states, actions))
         self.ledger.add(
             "timings",
             [
@@ -209,18 +221,22 @@ class Run:
     def _write(
         self, step: int, states: Sequence[StepState], ignored: Sequence[PersonResult]
     ) -> None:
-        tables = [step_rows(state) for state in states]
-        rows = {name: [row for table in tables for row in table[name]] for name in tables[0]}
-        rows["people"] += [{"world": one.action.world, **person_row(one)} for one in ignored]
-        self.ledger.write(step, rows)
-        self.step = step
         config = self.config.ledger
-        # before the checkpoint: a step that has one is not played again
-        if config.snapshot_every and step % config.snapshot_every == 0:
-            self._snapshot()
+        with self.ports.timed("ledger"):
+            tables = [step_rows(state) for state in states]
+            rows = {name: [row for table in tables for row in table[name]] for name in tables[0]}
+            rows["people"] += [{"world": one.action.world, **person_row(one)} for one in ignored]
+            self.ledger.write(step, rows)
+            self.step = step
+            # before the checkpoint: a step that has one is not played again
+            if config.snapshot_every and step % config.snapshot_every == 0:
+                self._snapshot()
         last = step == self.config.steps or bool(self.stop_reason)
-        if step % config.checkpoint_every == 0 or last:
-            self.save()
+        with self.ports.timed("checkpoint"):
+            if last:
+                self.save()
+            elif step % config.checkpoint_every == 0:
+                self._save()
         if last:
             self.record_end(self.stop_reason or "all steps played")
 
@@ -231,12 +247,15 @@ class Run:
         self.ledger.add("run", [{"name": "ended", "value": why}, *worlds])
 
     def begin(self) -> None:
-        """Write down what is there before the first step."""
-        rows: dict[str, list[Row]] = {"births": [], "ratings": []}
+        """Write down what is there before the first step, and warm up for it. A kill before the
+        checkpoint begins all of it anew."""
+        rows: dict[str, list[Row]] = {"births": [], "ratings": [], "metrics": []}
         for world in self.worlds:
             for member in world.members:
                 rows["births"].append({"world": world.number, **birth_row(Birth(member))})
                 rows["ratings"].append({"world": world.number, **rating_row(member)})
+            for name, value in warm_up(world, self.ports).items():
+                rows["metrics"].append({"world": world.number, "name": name, "value": value})
         self.ledger.write(0, rows)
         self.save()
 
@@ -265,12 +284,27 @@ class Run:
         self.step = self._saved = checkpoint.step
 
     def save(self) -> None:
-        """Take a checkpoint."""
+        """Take a checkpoint. It is on the disk when this returns."""
+        self._save()
+        self._writer.wait()
+
+    def _save(self) -> None:
+        """Take a checkpoint; one that is written beside the next step may not be there yet."""
+        self._writer.wait()  # the copies of two would take twice the memory
         state = {"worlds": [world.snapshot() for world in self.worlds]}
-        names = self._adapter_names()
-        self.engine.checkpointed(
-            self.checkpoints.save(self.step, lambda folder: self.engine.save(folder, names), state)
+        names, engine, background = (
+            self._adapter_names(),
+            self.engine,
+            self.config.ledger.background,
         )
+        if isinstance(engine, TakesSnapshots) and (
+            engine.base.on_gpu if background == "auto" else background
+        ):
+            self._writer.submit(self.step, engine.snapshot(names), state)
+        else:
+            engine.checkpointed(
+                self.checkpoints.save(self.step, lambda folder: engine.save(folder, names), state)
+            )
         self._saved = self.step
 
     def _snapshot(self) -> None:
@@ -317,26 +351,9 @@ _OWN = {
     "estimator",
     "learning_rate",
     "teacher_learning_rate",
+    "warmup_steps",
     "target_pass_rate",
     "target_gain",
     "target_bounds",
 }
 """Settings of the update that worlds in one engine call may differ in."""
-
-
-def new_folder(root: Path, name: str) -> Path:
-    """A folder of its own for a run without a name: runs/NAME-1, -2, ... It is made at once, so
-    that two runs never choose the same one."""
-    number = 1
-    try:
-        make_folder(root)
-        while True:
-            folder = root / f"{name}-{number}"
-            with contextlib.suppress(FileExistsError):
-                folder.mkdir()
-                return folder
-            number += 1
-    except OSError as error:
-        raise StorageError(
-            f"no run can be made in {root}: {error}. Choose another folder with --out."
-        ) from error

@@ -124,6 +124,8 @@ class World:
     def learning_rate(self, member: Member) -> float:
         """What it is trained with now."""
         factor = self.teacher_rate_factor if member.role == "teacher" else 1.0
+        if rising := self.config.update.warmup_steps:
+            factor *= min(1.0, (member.version + 1) / rising)
         return factor * self.own_learning_rate(member)
 
     def own_learning_rate(self, member: Member) -> float:

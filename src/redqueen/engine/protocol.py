@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.registry import Registry
@@ -169,6 +169,9 @@ class TrainStats:
     gap_by_position: Mapping[int, float] = field(default_factory=dict)
     """The log-probability gap of tokens that stand this far or further into their completion, up to
     the next."""
+    micro_batches: int = 0
+    out_of_memory: int = 0
+    """Times that it was computed again with less at a time."""
     blocks: "tuple[TrainStats, ...]" = ()
     """Of each block, where slots were computed in several."""
 
@@ -247,6 +250,16 @@ class AdapterStore(Protocol):
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         """Restore the named slots from what `save` wrote, weights and optimizer, to the bit."""
+        ...
+
+
+@runtime_checkable
+class TakesSnapshots(Protocol):
+    """An engine whose members can be written while it goes on. It is lost only with the run: what
+    restores workers from checkpoints writes them itself."""
+
+    def snapshot(self, names: Mapping[int, str]) -> Callable[[Path], list[Path]]:
+        """A copy of the named slots. What is returned writes it as `save` does, in any thread."""
         ...
 
 

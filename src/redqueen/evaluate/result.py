@@ -23,6 +23,7 @@ from redqueen.evaluate.replies import (
     share_correct,
 )
 from redqueen.evaluate.statistics import Difference, mean, paired_difference, score_interval
+from redqueen.evaluate.styles import StyleTrial
 from redqueen.evaluate.summary import majority_votes, summarize_model, summarize_population
 
 
@@ -41,6 +42,8 @@ class EvalResult:
     run: Path | None = None
     step: int = 0
     """Of the run, after which the models were as they are."""
+    trial: StyleTrial | None = None
+    """Of prompt styles, where the best was to be found."""
 
     @cached_property
     def by_model(self) -> dict[str, ByItem]:
@@ -208,6 +211,8 @@ class EvalResult:
             row["base_forced"] = self._model_json(FORCED)
         if any(item.tier for item in self.items) and self.under_test[0].is_base:
             row["tiers"] = self._tiers_json()
+        if self.trial is not None:
+            row["trial"] = self.trial.to_json()
         return row | ({"note": self.note} if self.note else {})
 
     def _model_json(self, name: str) -> dict[str, Any]:

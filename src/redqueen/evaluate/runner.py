@@ -16,6 +16,7 @@ from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import FORCED, EvalConfig, GradedReply, Model
 from redqueen.evaluate.reply_cache import ReplyCache
 from redqueen.evaluate.result import EvalResult
+from redqueen.evaluate.styles import evaluate_in_best_style
 from redqueen.evaluate.suites import load_suite
 from redqueen.evaluate.summary import split
 from redqueen.rng import seed_for
@@ -72,7 +73,7 @@ def evaluate(
     samples: int = 1,
     temperature: float | None = None,
     max_tokens: int | None = None,
-    style: Literal["chat", "base"] | None = None,
+    style: Literal["chat", "base", "best"] | None = None,
     prompt_format: str | None = None,
     reasoning: Literal["free", "forced"] = "free",
     device: str = "auto",
@@ -85,11 +86,12 @@ def evaluate(
     (`RUN/soup`, `RUN/chosen`, `RUN/vote`, `RUN/router`) or a live run on a suite.
 
     Members and adapters are compared with their base on the same items, and with the base whose
-    reasoning is forced. Greedy for one sample; 0.8
-    is the temperature for several. `limit` takes the first items of a benchmark, and spreads over
-    Pawn's suites. `reasoning="forced"` begins every reply with reasoning: what a base can do that
-    only has to be asked. `cache` is a file of graded replies, reused by the next call. A live run
-    is measured as it is; nothing is written to its ledger.
+    reasoning is forced. Greedy for one sample; 0.8 is the temperature for several. `limit` takes
+    the first items of a benchmark, and spreads over Pawn's suites. `style="best"` tries the styles
+    with the base on the first items of a benchmark, and scores the others in the better one.
+    `reasoning="forced"` begins every reply with reasoning: what a base can do that only has to be
+    asked. `cache` is a file of graded replies, reused by the next call. A live run is measured as
+    it is; nothing is written to its ledger.
     """
     from redqueen.evaluate.targets import Target, open_target
 
@@ -101,6 +103,20 @@ def evaluate(
         if not isinstance(target, Target):
             target = open_target(target, members, world, base=base, device=device, dtype=dtype)
             stack.callback(target.close)
+        if style == "best":
+            given = {
+                "samples": samples,
+                "temperature": temperature,
+                "max_tokens": max_tokens,
+                "prompt_format": prompt_format,
+                "reasoning": reasoning,
+                "cache": cache,
+                "graders": graders,
+                "on_progress": on_progress,
+            }
+            return evaluate_in_best_style(
+                target, task, lambda *what, **how: evaluate(*what, **{**given, **how})
+            )
         prompt_style = PromptStyle(
             target.is_chat if style is None else style == "chat",
             load_prompt_format(prompt_format) if prompt_format else target.prompt_format,

@@ -57,6 +57,10 @@ class Checkpoints:
         checkpoint of this step, and those of later ones, were left by a run that was rolled back:
         they are replaced.
         """
+        return self.write(step, write, json.dumps(state))
+
+    def write(self, step: int, write: Callable[[Path], Sequence[Path]], state: str) -> Path:
+        """The same with a state that is JSON already."""
         staging, final = self.folder / f"{_STAGING}{step:06d}", self._place(step)
         try:
             self._stage(staging, step, write, state)
@@ -100,13 +104,13 @@ class Checkpoints:
         staging: Path,
         step: int,
         write: Callable[[Path], Sequence[Path]],
-        state: Mapping[str, Any],
+        state: str,
     ) -> None:
         make_folder(self.folder)
         remove_tree(staging)
         staging.mkdir()
         _check_files(staging, write(staging))
-        (staging / STATE).write_text(json.dumps(state), encoding="utf-8")
+        (staging / STATE).write_text(state, encoding="utf-8")
         manifest = manifest_of(staging, step)
         sync_tree(staging)
         (staging / MANIFEST).write_bytes(manifest)

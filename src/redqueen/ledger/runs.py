@@ -1,11 +1,12 @@
-"""A short summary of every run in a folder."""
+"""The runs in a folder: a short summary of each, and a place for another."""
 
 import contextlib
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
-from redqueen.errors import RedQueenError
+from redqueen.errors import RedQueenError, StorageError
+from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import is_held
 from redqueen.ledger.store import FILE, about_of, last_step, open_to_read
 
@@ -53,3 +54,21 @@ def _summary(folder: Path) -> RunSummary:
         about.get("created", ""),
         about.get("ended", ""),
     )
+
+
+def new_folder(root: Path, name: str) -> Path:
+    """A folder of its own for a run without a name: runs/NAME-1, -2, ... It is made at once, so
+    that two runs never choose the same one."""
+    number = 1
+    try:
+        make_folder(root)
+        while True:
+            folder = root / f"{name}-{number}"
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir()
+                return folder
+            number += 1
+    except OSError as error:
+        raise StorageError(
+            f"no run can be made in {root}: {error}. Choose another folder with --out."
+        ) from error

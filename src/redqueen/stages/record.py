@@ -78,6 +78,8 @@ def _measure(state: StepState, kinds: dict[str, TaskKind]) -> None:
     for stage, rollouts in (("propose", proposed), ("solve", solved)):
         _mean(metrics, f"{stage}/nll", (-rollout.logprob for rollout in rollouts))
         _mean(metrics, f"{stage}/length", (len(rollout.tokens) for rollout in rollouts))
+        cut_off = (rollout.finish_reason == "length" for rollout in rollouts)
+        _mean(metrics, f"{stage}/cut_off_frac", cut_off)
     _mean(metrics, "reward/teacher", (result.reward for result in results))
     _mean(metrics, "reward/student", (r for result, _ in solvable for r in result.attempt_rewards))
     advantages = (

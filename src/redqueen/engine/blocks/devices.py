@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, field
 
+from redqueen.config.engine import EngineConfig
 from redqueen.engine.protocol import EngineSpec
 from redqueen.errors import ConfigError
 
@@ -50,3 +51,18 @@ def visible_gpus() -> list[str]:
     if names is None:
         return [str(number) for number in range(torch.cuda.device_count())]
     return [name for name in names.split(",") if name][: torch.cuda.device_count()]
+
+
+def device_memory(device: str, config: EngineConfig) -> int:
+    """Bytes of the GPU that computes, of the smallest where there are several; 0 for a CPU. All of
+    it, whatever other programs hold: a run is not to depend on them."""
+    import torch
+
+    if device == "cpu" or not torch.cuda.is_available():
+        return 0
+    count, numbers = torch.cuda.device_count(), config.devices
+    if config.type != "processes":
+        numbers = (int(device.partition(":")[2] or 0),)
+    here = [number for number in numbers or range(count) if number < count]
+    sizes = (torch.cuda.get_device_properties(number).total_memory for number in here)
+    return min(map(int, sizes), default=0)  # a GPU that is not there: its engine says so

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
 from redqueen.engine.blocks.layout import BlockLayout
-from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
+from redqueen.engine.blocks.worker import Call, Emit, Hello
 from redqueen.engine.merge_stats import mean_gaps, mean_ratio
 from redqueen.engine.protocol import (
     Adapter,
@@ -30,6 +30,7 @@ from redqueen.engine.protocol import (
     TrainSample,
     TrainStats,
 )
+from redqueen.engine.usage import Usage
 
 Names = Mapping[int, Mapping[int, str]]
 """Names of members by block and place."""
@@ -199,14 +200,15 @@ class BlockEngine:
         for worker in self.workers:
             worker.checkpointed(folder, self._saved)
 
-    def worker_metrics(self) -> dict[str, float]:
-        """What each remote worker has done since the last call of this, by names such as
+    def metrics(self) -> dict[str, float]:
+        """Of all workers together, whose seconds add up, and of each remote one, by names such as
         `time/worker/0/fill`."""
-        metrics: dict[str, float] = {}
+        total, metrics = Usage(), dict[str, float]()
         for number, worker in enumerate(self.workers):
+            usage = worker.usage.take()
+            total.add(usage)
             if not worker.is_remote:
                 continue
-            usage = worker.usage
             values = {
                 "sampled_per_s": usage.sampled_tokens / (usage.sample_s or math.nan),
                 "trained_per_s": usage.trained_tokens / (usage.train_s or math.nan),
@@ -215,13 +217,12 @@ class BlockEngine:
                 "memory_gb": usage.memory_gb,
                 "restarts": float(worker.restarts),
             }
-            usage.clear()
             metrics |= {
                 f"time/worker/{number}/{name}": value
                 for name, value in values.items()
                 if not math.isnan(value)
             }
-        return metrics
+        return total.metrics() | metrics
 
     def close(self) -> None:
         for worker in self.workers:
@@ -305,6 +306,8 @@ def _merge(parts: Sequence[TrainStats]) -> TrainStats:
         cores=_most(part.cores for part in parts),
         ratio=mean_ratio(parts),
         gap_by_position=mean_gaps(parts),
+        micro_batches=sum(part.micro_batches for part in parts),
+        out_of_memory=sum(part.out_of_memory for part in parts),
         blocks=tuple(parts),
     )
 

@@ -16,8 +16,9 @@ from redqueen.engine.blocks.devices import Device, local_devices
 from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.blocks.layout import BlockLayout
 from redqueen.engine.blocks.supervisor import Supervisor, WorkerDied
-from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
+from redqueen.engine.blocks.worker import Call, Emit, Hello
 from redqueen.engine.protocol import EngineSpec
+from redqueen.engine.usage import Usage
 from redqueen.errors import EngineError
 from redqueen.models.base import load_tokenizer
 

@@ -16,8 +16,9 @@ from redqueen.engine.blocks.layout import BlockLayout
 from redqueen.engine.blocks.processes import start, worker_spec
 from redqueen.engine.blocks.ray_worker import RayWorker
 from redqueen.engine.blocks.supervisor import Supervisor, WorkerDied
-from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
+from redqueen.engine.blocks.worker import Call, Emit, Hello
 from redqueen.engine.protocol import EngineSpec
+from redqueen.engine.usage import Usage
 from redqueen.errors import ConfigError
 
 try:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
+from redqueen.engine.blocks.worker import Call, Emit, Hello
+from redqueen.engine.usage import Usage
 from redqueen.errors import EngineError
 
 log = logging.getLogger(__name__)

@@ -1,12 +1,10 @@
 """What a worker does: one engine with as many slots as the largest block, in which blocks take
 turns."""
 
-import math
 import os
 import platform
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,6 +17,7 @@ from redqueen.engine.protocol import (
     SamplingParams,
     TrainStats,
 )
+from redqueen.engine.usage import Usage
 
 Emit = Callable[[Completions], None]
 """Receives completions while a call is under way."""
@@ -39,33 +38,6 @@ class Call:
 
 
 _PURE = {"sample", "sample_bare", "read", "read_optimizer", "distances", "save"}
-
-
-@dataclass(slots=True)
-class Usage:
-    """What a worker has done."""
-
-    sampled_tokens: int = 0
-    trained_tokens: int = 0
-    sample_s: float = 0.0
-    train_s: float = 0.0
-    filled_s: float = 0.0
-    """Sampling seconds times the share of sequence slots that were busy."""
-    memory_gb: float = math.nan
-    """The most at a time."""
-
-    def add(self, other: "Usage") -> None:
-        self.sampled_tokens += other.sampled_tokens
-        self.trained_tokens += other.trained_tokens
-        self.sample_s += other.sample_s
-        self.train_s += other.train_s
-        self.filled_s += other.filled_s
-        known = [gb for gb in (self.memory_gb, other.memory_gb) if not math.isnan(gb)]
-        self.memory_gb = max(known, default=math.nan)
-
-    def clear(self) -> None:
-        for part in fields(self):
-            setattr(self, part.name, part.default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +73,8 @@ class HostedEngine(Engine, Protocol):
     def write_optimizer(self, slot: int, state: Any) -> None: ...
 
     @property
-    def fill(self) -> float:
-        """Share of sequence slots that were busy in the last call of `sample`."""
-        ...
-
-    @property
-    def memory_gb(self) -> float:
-        """The most that was in use; NaN where it is not known."""
+    def usage(self) -> Usage:
+        """Since it was last taken, with what its bare base has done."""
         ...
 
 
@@ -122,7 +89,11 @@ class BlockWorker:
         self._changed = False
 
     def call(self, block: int, call: Call, emit: Emit) -> Any:
-        self.usage = Usage()
+        result = self._call(block, call, emit)
+        self.usage = self.engine.usage.take()
+        return result
+
+    def _call(self, block: int, call: Call, emit: Emit) -> Any:
         if call.name == "sample_bare":
             return self.sample_bare(emit, *call.arguments)
         self._take_turn(block)
@@ -142,7 +113,6 @@ class BlockWorker:
 
     def sample(self, emit: Emit, requests: Requests, sampling: SamplingParams) -> None:
         self._sample(self.engine, emit, requests, sampling)
-        self.usage.filled_s = self.usage.sample_s * self.engine.fill
 
     def sample_bare(self, emit: Emit, requests: Requests, sampling: SamplingParams) -> None:
         self._bare = self._bare or self.engine.bare()
@@ -151,19 +121,10 @@ class BlockWorker:
     def _sample(
         self, sampler: Sampler, emit: Emit, requests: Requests, sampling: SamplingParams
     ) -> None:
-        started = time.monotonic()
-        completions = sampler.sample(
-            requests.unpack(), sampling, lambda finished: emit(Completions.of(finished))
-        )
-        self.usage.sampled_tokens = sum(len(completion.tokens) for completion in completions)
-        self.usage.sample_s = time.monotonic() - started
-        self.usage.memory_gb = self.engine.memory_gb
+        sampler.sample(requests.unpack(), sampling, lambda finished: emit(Completions.of(finished)))
 
     def accumulate(self, samples: Samples, loss: Loss, kl: float) -> TrainStats:
-        stats = self.engine.accumulate(samples.unpack(), loss, kl)
-        self.usage.trained_tokens, self.usage.train_s = stats.tokens, stats.seconds
-        self.usage.memory_gb = self.engine.memory_gb
-        return stats
+        return self.engine.accumulate(samples.unpack(), loss, kl)
 
     def read(self, slot: int) -> AdapterArrays:
         return AdapterArrays.of(self.engine.read(slot))

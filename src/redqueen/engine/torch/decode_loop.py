@@ -21,10 +21,13 @@ from redqueen.engine.torch.cache import PromptKV
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.forward import Forward
+from redqueen.engine.torch.memory import PrefillTooLarge, is_out_of_memory
 from redqueen.engine.torch.prefill_queue import Entry, PromptGroup
 from redqueen.engine.torch.routing import put
+from redqueen.engine.torch.sample_stats import SampleStats
 from redqueen.engine.torch.sampling import sample_tokens
 from redqueen.engine.torch.scheduler import Moves, Scheduler
+from redqueen.engine.torch.stopwatch import Stopwatch
 from redqueen.models.base import Base
 
 _WINDOW = 64
@@ -58,19 +61,6 @@ class FinishedBatch:
     transferred: torch.cuda.Event | None
 
 
-@dataclass(frozen=True, slots=True)
-class SampleStats:
-    tokens: int
-    """Generated."""
-    prompt_tokens: int
-    """Of all requests; shared prompts counted for each."""
-    shared_frac: float
-    """Prompt tokens that were not computed because requests share a prompt."""
-    idle_frac: float
-    """Sequence slot steps in which the slot was free."""
-    seconds: float
-
-
 class DecodeLoop:
     """One call of the sampler."""
 
@@ -98,6 +88,7 @@ class DecodeLoop:
         """Upper bound of the positions of all running sequences."""
         self.completions: list[Completion | None] = [None] * len(requests)
         self.prefilled_tokens = self.slot_steps = self.running_steps = 0
+        self.prefills, self.deliver_s = Stopwatch(self.device), 0.0
 
     def run(self, on_finish: OnFinish) -> tuple[list[Completion], SampleStats]:
         started = time.monotonic()
@@ -113,11 +104,11 @@ class DecodeLoop:
                 for groups in self.scheduler.prefetch():
                     self._prefill(groups)
             if finished:
-                on_finish(self._complete(finished))
+                self._deliver(finished, on_finish)
             finished = self._sync()
             self._compact()
         if finished:
-            on_finish(self._complete(finished))
+            self._deliver(finished, on_finish)
         completions = [completion for completion in self.completions if completion is not None]
         prompt_tokens = sum(len(request.prompt) for request in self.requests)
         stats = SampleStats(
@@ -126,8 +117,15 @@ class DecodeLoop:
             shared_frac=1 - self.prefilled_tokens / prompt_tokens,
             idle_frac=1 - self.running_steps / max(1, self.slot_steps),
             seconds=time.monotonic() - started,
+            prefill_s=self.prefills.seconds(),
+            deliver_s=self.deliver_s,
         )
         return completions, stats
+
+    def _deliver(self, finished: FinishedBatch, on_finish: OnFinish) -> None:
+        completions, started = self._complete(finished), time.monotonic()
+        on_finish(completions)
+        self.deliver_s += time.monotonic() - started
 
     # requests enter
 
@@ -152,8 +150,17 @@ class DecodeLoop:
             ids[index, : len(group.prompt)] = group.prompt
         self.prefilled_tokens += int(sizes.sum())
         keys_values = PromptKV(self.forward.layers)
-        routing = self.forward.routing([group.adapter for group in groups], ids.shape[1])
-        logits = self.forward.prefill(self._put(ids), self._put(sizes - 1), keys_values, routing)
+        adapters = [group.adapter for group in groups]
+        try:
+            with self.prefills.running():
+                routing = self.forward.routing(adapters, ids.shape[1])
+                logits = self.forward.prefill(
+                    self._put(ids), self._put(sizes - 1), keys_values, routing
+                )
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise PrefillTooLarge from error
+            raise
         CORES.adapt()
         output = PrefillOutput(keys_values, logits)
         for index, group in enumerate(groups):

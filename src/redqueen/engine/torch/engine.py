@@ -1,14 +1,14 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a
 GPU."""
 
-import math
 import resource
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from redqueen.config.engine import EngineConfig, LoraConfig
@@ -17,7 +17,6 @@ from redqueen.engine.blocks.layout import BlockLayout
 from redqueen.engine.blocks.worker import Inline
 from redqueen.engine.protocol import (
     Adapter,
-    BaseInfo,
     Completion,
     Engine,
     EngineSpec,
@@ -34,42 +33,29 @@ from redqueen.engine.protocol import (
 from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
-from redqueen.engine.torch.decode_loop import DecodeLoop, SampleStats, max_sequence_length
+from redqueen.engine.torch.decode_loop import DecodeLoop, max_sequence_length
+from redqueen.engine.torch.describe import describe
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.learner import accumulate
+from redqueen.engine.torch.members import MemberSnapshot, copy_to_host, optimizer_file
+from redqueen.engine.torch.memory import (
+    PrefillTooLarge,
+    explain_device,
+    halve_microbatch,
+    halve_sampling,
+    until_it_fits,
+)
 from redqueen.engine.torch.optimizer import PopulationAdamW
 from redqueen.engine.torch.population import Population
-from redqueen.errors import ConfigError, EngineError
+from redqueen.engine.torch.sample_stats import SampleStats
+from redqueen.engine.usage import Usage
+from redqueen.errors import ConfigError
 from redqueen.models.base import Base, load_base
-from redqueen.models.peft_io import load_adapter, save_adapter
+from redqueen.models.peft_io import load_adapter
 
 _CPU_KV_CACHE_BYTES = 2 << 30
 _CPU_MIN_SEQS = 32
-
-
-@contextmanager
-def _device(setting: str = "the number of members") -> Iterator[None]:
-    """Within: a lost GPU is a message, and an out-of-memory error says which setting to lower."""
-    try:
-        yield
-    except torch.AcceleratorError as error:
-        why = str(error).partition("\n")[0]
-        raise EngineError(
-            f"the GPU failed: {why}. `nvidia-smi` and the kernel's log may say more."
-        ) from error
-    except torch.cuda.OutOfMemoryError as error:
-        free, total = torch.cuda.mem_get_info()
-        others = total - free - torch.cuda.memory_reserved()
-        held = (
-            f"; other programs hold {others / 1e9:.0f} of its {total / 1e9:.0f} GB"
-            if others > total / 10
-            else ""
-        )
-        used = torch.cuda.max_memory_allocated() / 1e9
-        raise ConfigError(
-            f"this batch does not fit into the GPU's memory ({used:.0f} GB were in use{held}). "
-            f"Lower {setting}."
-        ) from error
+_GPU_KV_FRAC = 0.9
 
 
 class TorchEngine:
@@ -85,7 +71,7 @@ class TorchEngine:
         seed: int = 0,
     ) -> None:
         self.loaded, self.config = base, config or EngineConfig()
-        self.base = _describe(base)
+        self.base = describe(base)
         lora = lora or LoraConfig()
         self.population = (
             Population(base, slots, lora.rank, lora.alpha, lora.targets, seed) if slots else None
@@ -97,8 +83,11 @@ class TorchEngine:
             base.model.gradient_checkpointing_enable({"use_reentrant": False})
             # transformers checkpoints in training mode only; the bases have no dropout
             base.model.train()
+        self.limits = self.config.limits
+        """They fall where memory ends, and stay there."""
         self.generated: SampleStats | None = None
         """Of the last call of `sample`."""
+        self.usage = Usage()
 
     @classmethod
     def create(cls, spec: EngineSpec) -> Engine:
@@ -136,44 +125,106 @@ class TorchEngine:
         if not requests:
             return []
         self._check_slots(request.slot for request in requests)
-        self._check_fits(requests)
-        config = self.config
-        device = _device("engine.max_num_seqs or engine.max_prefill_tokens")
-        with self._cores(), device, torch.inference_mode():
-            loop = DecodeLoop(
-                self.forward,
-                self.decode_batches,
-                requests,
-                sampling,
-                self._max_num_seqs(requests),
-                config.decode_steps_per_sync,
-                config.max_prefill_tokens,
+        completions: dict[int, Completion] = {}
+
+        def attempt() -> None:
+            # what was handed over before memory ended is not sampled again
+            left = [number for number in range(len(requests)) if number not in completions]
+
+            def receive(finished: Sequence[tuple[int, Completion]]) -> None:
+                numbered = [(left[place], completion) for place, completion in finished]
+                completions.update(numbered)
+                on_finish(numbered)
+
+            if left:
+                self._decode([requests[number] for number in left], sampling, receive)
+
+        def shrink(error: RuntimeError) -> bool:
+            smaller = halve_sampling(self.limits, requests, isinstance(error, PrefillTooLarge))
+            self.decode_batches = DecodeBatchPool(self.forward)  # those that are kept are as large
+            self.limits = smaller or self.limits
+            self.usage.out_of_memory += smaller is not None
+            return smaller is not None
+
+        length = max(len(request.prompt) + request.max_tokens for request in requests)
+        with self._cores(), torch.inference_mode():
+            until_it_fits(
+                attempt,
+                shrink,
+                "propose.max_tokens, solve.max_tokens or propose.max_prompt_chars: a sequence of "
+                f"{length:,} tokens does not fit alone",
             )
-            completions, self.generated = loop.run(on_finish)
-        return completions
+        return [completions[number] for number in range(len(requests))]
+
+    def _decode(
+        self, requests: Sequence[SampleRequest], sampling: SamplingParams, on_finish: OnFinish
+    ) -> None:
+        loop = DecodeLoop(
+            self.forward,
+            self.decode_batches,
+            requests,
+            sampling,
+            self._max_num_seqs(requests),
+            self.config.decode_steps_per_sync,
+            self.limits.max_prefill_tokens,
+        )
+        _, self.generated = loop.run(on_finish)
+        self.usage.add(replace(self.generated.usage, memory_gb=self.memory_gb))
 
     def bare(self) -> "TorchEngine":
-        return TorchEngine(self.loaded, 0, self.config)
+        bare = TorchEngine(self.loaded, 0, self.config)
+        bare.usage = self.usage
+        return bare
 
     def accumulate(self, samples: Sequence[TrainSample], loss: Loss, kl: float = 0.0) -> TrainStats:
         self._check_slots(sample.slot for sample in samples)
-        device = _device("engine.max_tokens_per_microbatch, or set engine.gradient_checkpointing")
-        with self._cores(), device:
+        members, samples = self._members(), [s for s in samples if s.has_gradient]
+        # A backward pass that fails has added some layers' gradients already.
+        before = members.grads.to("cpu", copy=True) if members.grads.any() else None
+        out_of_memory = 0
+
+        def attempt() -> TrainStats:
             return accumulate(
                 self.forward,
-                self._members(),
+                members,
                 samples,
                 loss,
                 kl,
-                self.config.max_tokens_per_microbatch,
+                self.limits.max_tokens_per_microbatch,
                 self.config.share_prompts,
             )
+
+        def shrink(error: RuntimeError) -> bool:
+            nonlocal out_of_memory
+            smaller = halve_microbatch(self.limits, samples)
+            if smaller is None and not self.decode_batches.kept:
+                return False
+            if smaller is None:  # the last resort: capturing them again takes seconds
+                self.decode_batches = DecodeBatchPool(self.forward)
+            self.limits = smaller or self.limits
+            members.grads.zero_() if before is None else members.grads.copy_(before)
+            out_of_memory += 1
+            return True
+
+        longest = max((len(s.prompt) + len(s.completion) for s in samples), default=0)
+        with self._cores():
+            stats = until_it_fits(
+                attempt,
+                shrink,
+                f"solve.max_tokens and propose.max_tokens (a sample of {longest:,} tokens does not "
+                "fit alone), or set engine.gradient_checkpointing=true",
+            )
+        spent = Usage(
+            trained_tokens=stats.tokens, train_s=stats.seconds, micro_batches=stats.micro_batches
+        )
+        self.usage.add(replace(spent, memory_gb=self.memory_gb))
+        return replace(stats, out_of_memory=out_of_memory)
 
     def step(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
         self._check_slots(slots)
         self._members()
         assert self.optimizer is not None
-        with self._cores(), _device():
+        with self._cores(), explain_device():
             return self.optimizer.step(slots)
 
     def new(self, slot: int, seed: int) -> None:
@@ -183,7 +234,7 @@ class TorchEngine:
         self.optimizer.reset(slot)
 
     def read(self, slot: int) -> Adapter:
-        with _device():
+        with explain_device():
             return self._members().read(slot)
 
     def write(self, slot: int, adapter: Adapter, *, reset_optimizer: bool) -> None:
@@ -200,20 +251,18 @@ class TorchEngine:
             return self._members().distances(first, count).tolist()
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
-        base, files = self.loaded, list[Path]()
-        place = str(base.model.config.name_or_path or base.name)
-        for slot, name in names.items():
-            adapter, own = self.read(slot), folder / "adapters" / name
-            files += save_adapter(adapter, own, base=place, fingerprint=base.fingerprint)
-            files.append(folder / "optimizer" / f"{name}.safetensors")
-            files[-1].parent.mkdir(parents=True, exist_ok=True)
-            save_file(self.read_optimizer(slot), files[-1])
-        return [path.relative_to(folder) for path in files]
+        return self.snapshot(names)(folder)
+
+    def snapshot(self, names: Mapping[int, str]) -> MemberSnapshot:
+        with explain_device():
+            own = copy_to_host({name: v for name, v in self._state().items() if name != "grads"})
+        rows = self._members().rows
+        return MemberSnapshot(self.loaded, rows, own.pop("weights"), own, dict(names))
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         for slot, name in names.items():
             self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=True)
-            file = folder / "optimizer" / f"{name}.safetensors"
+            file = optimizer_file(folder, name)
             try:
                 self.write_optimizer(slot, load_file(file))
             except (KeyError, RuntimeError) as error:
@@ -253,9 +302,8 @@ class TorchEngine:
         own = {"weights": members.weights, "grads": members.grads}
         return {**own, **self.optimizer.state()}
 
-    @property
-    def fill(self) -> float:
-        return 1 - self.generated.idle_frac if self.generated else math.nan
+    def metrics(self) -> dict[str, float]:
+        return self.usage.take().metrics()
 
     @property
     def memory_gb(self) -> float:
@@ -285,44 +333,18 @@ class TorchEngine:
                 raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
 
     def _max_num_seqs(self, requests: Sequence[SampleRequest]) -> int:
-        """The setting; on a CPU no more than fit into a modest KV cache, but for a few."""
-        device, most = self.loaded.device, self.config.max_num_seqs
-        if device.type == "cuda":
-            return most
-        per_token = kv_bytes_per_token(self.forward.config, self.loaded.dtype.itemsize)
-        fitting = _CPU_KV_CACHE_BYTES // (max_sequence_length(requests, device) * per_token)
-        return min(most, max(_CPU_MIN_SEQS, fitting))
-
-    def _check_fits(self, requests: Sequence[SampleRequest]) -> None:
-        """Refuse what cannot fit before trying it."""
+        """The limit, but no more than have room: on a CPU in a modest KV cache, but for a few."""
         device = self.loaded.device
-        if device.type != "cuda":
-            return
-        length = max_sequence_length(requests, device)
-        sequences = min(self.config.max_num_seqs, len(requests))
         per_token = kv_bytes_per_token(self.forward.config, self.loaded.dtype.itemsize)
-        needed = sequences * length * per_token
+        length = max_sequence_length(requests, device)
+        if device.type == "cpu":
+            fitting = max(_CPU_MIN_SEQS, _CPU_KV_CACHE_BYTES // (length * per_token))
+            return min(self.limits.max_num_seqs, fitting)
         total = torch.cuda.mem_get_info(device)[1]
-        if needed > 0.9 * total:
+        fitting = int(_GPU_KV_FRAC * total) // (length * per_token)
+        if not fitting:
             raise ConfigError(
-                f"{sequences} sequences of up to {length} tokens need {needed / 1e9:.0f} GB of KV "
-                f"cache; the GPU has {total / 1e9:.0f} GB. "
-                "Lower engine.max_num_seqs or the longest completion."
+                f"a sequence of up to {length} tokens needs {length * per_token / 1e9:.0f} GB of "
+                f"KV cache; the GPU has {total / 1e9:.0f} GB. Lower the longest completion."
             )
-
-
-def _describe(base: Base) -> BaseInfo:
-    on_gpu = base.device.type == "cuda"
-    return BaseInfo(
-        name=base.name,
-        fingerprint=base.fingerprint,
-        parameters=base.parameters,
-        dtype=str(base.dtype).removeprefix("torch."),
-        device=str(base.device),
-        hardware=torch.cuda.get_device_name(base.device)
-        if on_gpu
-        else f"CPU, {torch.backends.cpu.get_cpu_capability()}, {torch.get_num_threads()} threads",
-        prompt_format=base.prompt_format,
-        has_chat_template=bool(base.tokenizer.chat_template),
-        context=getattr(base.model.config, "max_position_embeddings", None) or 1 << 30,
-    )
+        return min(self.limits.max_num_seqs, fitting)

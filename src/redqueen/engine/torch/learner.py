@@ -53,14 +53,13 @@ def accumulate(
     max_tokens: int,
     share_prompts: bool,
 ) -> TrainStats:
-    """Add the gradients of the samples to those of the population."""
+    """Add the gradients of the samples, which all have one, to those of the population."""
     started = time.monotonic()
     device = forward.base.device
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)
-    samples = [sample for sample in samples if sample.has_gradient]
     totals = _Totals(samples, population.slots, device)
-    unpadded = padded = 0
+    unpadded = padded = count = 0
     for batch in split_microbatches(samples, max_tokens, share_prompts, device):
         routing = forward.routing(batch.row_slots, batch.ids.shape[1])
         # The backward pass needs the routing too: gradient checkpointing runs forward passes in it.
@@ -69,6 +68,7 @@ def accumulate(
         CORES.adapt()
         unpadded += batch.unpadded
         padded += batch.ids.numel()
+        count += 1
     unshared = sum(len(sample.prompt) + len(sample.completion) for sample in samples)
     return TrainStats(
         slots=totals.to_stats(),
@@ -82,6 +82,7 @@ def accumulate(
         cores=CORES.count if device.type == "cpu" else math.nan,
         ratio=totals.mean_ratio(),
         gap_by_position=totals.gap_by_position(),
+        micro_batches=count,
     )
 
 

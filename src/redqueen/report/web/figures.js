@@ -328,6 +328,12 @@ const SECTIONS = [
   { id: "timings", short: "Time", title: "Time and training", figures: [
     { id: "stages", note: "Mean seconds per step.", panels: timingPanel },
     { id: "tokens", note: "Tokens sampled per step.", panels: (view) => metricLines(view, "Tokens", [["propose/tokens", "by teachers", TEACHER], ["solve/tokens", "by students", STUDENT]], { zero: true }) },
+    { id: "cut-off", note: "Share of texts that ended at their token limit. Many: raise propose.max_tokens or solve.max_tokens.",
+      panels: (view) => metricLines(view, "Cut-off texts", [["propose/cut_off_frac", "proposals", TEACHER], ["solve/cut_off_frac", "attempts", STUDENT]], { ...SHARE, smooth: true }) },
+    { id: "sampling", note: "Seconds of sampling in a step: prompts, tokens, and handing over what is finished.",
+      panels: (view) => metricLines(view, "Sampling", [["time/sample/prefill_s", "prefill", SERIES[0]], ["time/sample/decode_s", "decode", SERIES[1]], ["time/sample/deliver_s", "hand over", SERIES[2]]], { zero: true }) },
+    { id: "gap-by-length", note: "The log-probability gap of tokens by their place in the completion, and the mean ratio of the probabilities, which should stay near 1.",
+      panels: (view) => [...metricLines(view, "Gap by place", [0, 64, 256, 1024].map((place, at) => [`update/logprob_gap/from_${place}`, `from token ${place}`, SERIES[at]]), { zero: true }), ...metricLines(view, "Ratio", [["update/ratio", "ratio", SERIES[4]]], {})] },
     { id: "gradients", wide: true, title: "Training", small: 420, note: "Means over the members that were trained. The gap is between log-probabilities at sampling and in training: it should stay near zero.",
       panels: (view) => [["grad_norm", "Gradient norm", SERIES[3]], ["logprob_gap", "Log-probability gap", SERIES[4]]].map(([name, title, color]) =>
         ({ type: "lines", title, x: view.steps, height: 150, zero: true, series: [{ name: title, color, y: view.updates[name] }] })) },

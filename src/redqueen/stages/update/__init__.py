@@ -76,6 +76,8 @@ def update(states: Sequence[StepState], ports: Ports) -> None:
         state.metrics["time/cores"] = total.cores
         own = merge_stats(_blocks_of(state, stats))
         state.metrics["update/ratio"] = own.ratio
+        if own.out_of_memory:
+            state.metrics["update/out_of_memory"] = own.out_of_memory
         for position, gap in own.gap_by_position.items():
             state.metrics[f"update/logprob_gap/from_{position}"] = gap
         _measure_distances(state, ports)

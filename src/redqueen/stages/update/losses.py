@@ -81,6 +81,10 @@ class Cispo(Clipped):
     clip_high: float = Field(default=4.0, ge=0)
 
 
+class CrossEntropy(LossChoice):
+    type: str = "cross_entropy"
+
+
 class Reinforce(LossChoice):
     type: str = "reinforce"
     max_ratio: float = Field(default=2.0, ge=0)
@@ -97,6 +101,11 @@ def reinforce(batch: LossBatch, settings: Reinforce) -> "Tensor":
         if settings.max_ratio
         else losses
     )
+
+
+def cross_entropy(batch: LossBatch, settings: LossChoice) -> "Tensor":
+    """-A log p, for texts that the member did not sample: A is the weight of a token, 1 or 0."""
+    return -batch.advantages * batch.logprobs
 
 
 def ppo(batch: LossBatch, settings: Clipped) -> "Tensor":
@@ -133,6 +142,7 @@ LOSSES: Registry[Callable[[LossBatch, Any], "Tensor"]] = Registry(
         "dr_grpo": Entry(ppo, DrGrpo),
         "gspo": Entry(gspo, Gspo),
         "cispo": Entry(cispo, Cispo),
+        "cross_entropy": Entry(cross_entropy, CrossEntropy),
     },
     custom=CustomLoss,
 )

@@ -47,6 +47,8 @@ def merge_stats(parts: Sequence[TrainStats]) -> TrainStats:
         cores=min((part.cores for part in parts), default=math.nan),
         ratio=mean_ratio(parts),
         gap_by_position=mean_gaps(parts),
+        micro_batches=sum(part.micro_batches for part in parts),
+        out_of_memory=sum(part.out_of_memory for part in parts),
     )
 
 

@@ -5,13 +5,14 @@ import re
 from redqueen.config.registry import Registry
 from redqueen.tasks.prompts.chat import ChatFormat
 from redqueen.tasks.prompts.compact import CompactFormat
-from redqueen.tasks.prompts.format import Prompt, PromptFormat, Quote, join_parts
+from redqueen.tasks.prompts.format import Prompt, PromptFormat, Quote, WritesReplies, join_parts
 
 __all__ = [
     "PROMPT_FORMATS",
     "Prompt",
     "PromptFormat",
     "Quote",
+    "WritesReplies",
     "has_reasoning",
     "join_parts",
     "load_prompt_format",

@@ -24,13 +24,18 @@ class ChatFormat:
         before: tuple[tuple[str, str], ...] = ()
         if example := request.few_shot:
             asked = replace(request, examples=example.examples, given=example.given)
-            reply = f"<think>\n{example.reasoning}\n</think>\n{_answered(example.reply)}"
+            reply = "".join(self.write_reply(example.reasoning, example.reply))
             before = (("".join(_asked(asked)), reply),)
         text, quotes = join_parts(_asked(request))
         return Prompt(text, f"{request.system} {_SYSTEM}", ("</answer>",), before, quotes=quotes)
 
     def reasoning_prefix(self, kind: str) -> str:
         return "<think>\n"
+
+    def write_reply(self, reasoning: str, blocks: tuple[Block, ...]) -> list[str]:
+        """Without reasoning, that there is none is nothing to learn."""
+        first = ["<think>\n", Quote(reasoning), "\n</think>\n"]
+        return [*(first if reasoning else [Quote("".join(first))]), *_answered(blocks)]
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         said = text.rpartition("</think>")[2]
@@ -55,12 +60,12 @@ def _asked(request: Request) -> list[str]:
         "\n\nWrite your reasoning between <think> and </think>. "
         "Then write exactly this, with the blocks filled in:\n\n"
     )
-    parts.append(_answered(tuple((label, "...") for label in request.wanted)))
+    parts.append("".join(_answered(tuple((label, "...") for label in request.wanted))))
     return parts
 
 
-def _answered(blocks: tuple[Block, ...]) -> str:
-    return "<answer>\n" + "".join(_fenced(blocks)) + "\n</answer>"
+def _answered(blocks: tuple[Block, ...]) -> list[str]:
+    return ["<answer>\n", *_fenced(blocks), "\n</answer>"]
 
 
 def _fenced(blocks: tuple[Block, ...]) -> list[str]:

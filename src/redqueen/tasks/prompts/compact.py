@@ -39,6 +39,13 @@ class CompactFormat:
         """Pawn has learned to reason about outputs only."""
         return f"{_MARK}think\n" if kind == "code_o" else ""
 
+    def write_reply(self, reasoning: str, blocks: tuple[Block, ...]) -> list[str]:
+        first = (("think", reasoning),) if reasoning else ()
+        parts: list[str] = []
+        for label, text in (*first, *blocks):
+            parts += [f"{_MARK}{label}\n", Quote(_indent_marks(text.rstrip())), "\n"]
+        return [*parts, _END]
+
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         blocks: list[tuple[str, list[str]]] = []
         for line in text.partition(_END)[0].splitlines():

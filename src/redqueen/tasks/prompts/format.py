@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from redqueen.tasks.kind import Block, Request
 
@@ -59,4 +59,13 @@ class PromptFormat(Protocol):
 
     def parse(self, text: str, wanted: tuple[str, ...]) -> list[Block]:
         """The blocks that a model wrote; raises Malformed."""
+        ...
+
+
+@runtime_checkable
+class WritesReplies(Protocol):
+    """A prompt format that can also write what a model should: for examples to learn from."""
+
+    def write_reply(self, reasoning: str, blocks: tuple[Block, ...]) -> list[str]:
+        """What `parse` reads, in parts: all but the format's own marks are quotes."""
         ...
