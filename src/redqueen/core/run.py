@@ -207,7 +207,8 @@ class Run:
         if config.snapshot_every and step % config.snapshot_every == 0:
             self._snapshot()
         last = step == self.config.steps or bool(self.stop_reason)
-        if step % config.checkpoint_every == 0 or last:
+        full = isinstance(self.engine, BlockEngine) and self.engine.wants_checkpoint
+        if step % config.checkpoint_every == 0 or last or full:
             self.save()
         if last:
             self.record_end(self.stop_reason or "all steps played")

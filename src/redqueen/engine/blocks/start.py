@@ -1,0 +1,56 @@
+"""How workers begin, wherever they are."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import replace
+
+from redqueen.engine.blocks.layout import BlockLayout
+from redqueen.engine.blocks.supervisor import Supervisor, WorkerDied, WorkerLost
+from redqueen.engine.protocol import EngineSpec, Tokenizer
+from redqueen.errors import ConfigError, EngineError
+from redqueen.models.base import load_tokenizer
+
+
+def worker_spec(spec: EngineSpec, layout: BlockLayout) -> EngineSpec:
+    """What every worker makes its engine from: one of a block's slots."""
+    config = spec.config.model_copy(
+        update={"type": "torch", "block": "all", "threads": spec.config.threads or 1}
+    )
+    return replace(spec, slots=layout.largest, worlds=(), config=config)
+
+
+def start(workers: Sequence[Supervisor], spec: EngineSpec) -> Tokenizer:
+    """Workers load the base at the same time; the tokenizer is all that is loaded here."""
+    try:
+        with ThreadPoolExecutor(len(workers)) as threads:
+            try:
+                starts = {threads.submit(worker.start): worker for worker in workers}
+                for done in as_completed(starts):
+                    try:
+                        done.result()
+                    except (WorkerDied, WorkerLost) as error:
+                        raise EngineError(
+                            f"{starts[done].name} died while it loaded the base: {error}"
+                        ) from error
+            except BaseException:  # a Ctrl-C, too: nobody waits for bases that are being loaded
+                for worker in workers:
+                    worker.kill()
+                raise
+        _check_weights(workers)
+    except BaseException:
+        for worker in workers:
+            worker.close()
+        raise
+    return load_tokenizer(spec.base, workers[0].hello.end_tokens)
+
+
+def _check_weights(workers: Sequence[Supervisor]) -> None:
+    """Machines may have different files under one name."""
+    found = {worker.hello.base.fingerprint: worker for worker in workers}
+    if len(found) > 1:
+        where = ", ".join(f"{worker.hello.host} {weights}" for weights, worker in found.items())
+        raise ConfigError(
+            f"workers have different weights of '{workers[0].hello.base.name}': {where}"
+        )
+    for worker in workers:
+        worker.fingerprint = workers[0].hello.base.fingerprint
