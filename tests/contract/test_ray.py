@@ -1,21 +1,28 @@
-"""Blocks on Ray actors: a simulated cluster of three machines, of which one is lost."""
+"""Blocks and sandboxes on Ray actors: a simulated cluster of machines that are lost and join."""
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-from tests.contract.test_blocks import inline, play_study
+from redqueen.cli.bench.sandbox import make_jobs
+from redqueen.config.sandbox import SandboxConfig
+from redqueen.engine.protocol import create_engine
+from redqueen.errors import ConfigError
+from redqueen.sandbox.pool import SandboxPool
+from tests.contract.test_blocks import inline, play_study, spec_of
 
 ray = pytest.importorskip("ray", reason="needs Ray: pip install 'redqueen[ray]'")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own
 __all__ = ["inline"]  # a fixture
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
     """Three machines with room for one worker each."""
     os.environ["RAY_AUTH_MODE"] = "disabled"
@@ -59,6 +66,76 @@ def test_a_run_outlives_an_actor_and_a_machine(
     settings = ("engine.type=ray", "engine.workers=2")
     assert play_study(tmp_path / "run", *settings) == inline
     assert hit == ["actor", "machine"]
+
+
+def test_blocks_follow_the_cluster(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine joins and gets a block; it is lost, and the other one takes it back."""
+    from redqueen.engine.blocks.ray import Actor
+
+    monkeypatch.setattr("redqueen.engine.blocks.ray.PLACE_S", 2.0)
+    while len(cluster.worker_nodes) > 1:
+        cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
+    until(lambda: ray.cluster_resources().get("CPU") == 1)
+    engine = create_engine("ray", spec_of(type="ray", block=2))
+    try:
+        for slot in range(4):
+            engine.new(slot, slot)
+        before = [engine.read(slot) for slot in range(4)]
+        names = {slot: f"0/S{slot}" for slot in range(4)}
+        engine.save(tmp_path, names)
+        node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+        until(lambda: engine.checkpointed(tmp_path) or len(engine.workers) == 2)
+        assert [worker.number for worker in engine.workers] == [0, 1]
+        assert_equal(before, [engine.read(slot) for slot in range(4)])
+        call = Actor.call
+
+        def call_and_lose(actor: Actor, block: int, message: Any, emit: Any) -> Any:
+            if block == 1 and node in cluster.worker_nodes:
+                cluster.remove_node(node, allow_graceful=False)
+            return call(actor, block, message, emit)
+
+        monkeypatch.setattr(Actor, "call", call_and_lose)
+        assert_equal(before, [engine.read(slot) for slot in range(4)])
+        assert len(engine.workers) == 1
+    finally:
+        engine.close()
+
+
+def test_a_sandbox_on_ray_gives_the_outcomes_of_a_pool_and_outlives_its_actors(
+    cluster: Any,
+) -> None:
+    from redqueen.sandbox.ray import RaySandbox
+
+    cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
+    until(lambda: ray.cluster_resources().get("CPU", 0) >= 2)
+    batch = make_jobs(24, stable=True)
+    with SandboxPool(SandboxConfig(workers=1)) as pool:
+        walls, expected = pool.walls, [outcome.results for outcome in pool.run(batch)]
+    config = SandboxConfig(type="ray", cores=1, workers=2)
+    with RaySandbox(config) as sandbox:
+        assert sandbox.walls == walls
+        assert [outcome.results for outcome in sandbox.run(batch)] == expected
+        os.kill(ray.get(sandbox.actors[0].pid.remote()), signal.SIGKILL)
+        assert [outcome.results for outcome in sandbox.run(batch)] == expected
+        assert sandbox.run([]) == []
+    with pytest.raises(ConfigError, match=r"room for . pools with 64 each"):
+        RaySandbox(SandboxConfig(type="ray", cores=64))
+
+
+def assert_equal(left: Any, right: Any) -> None:
+    for one, other in zip(left, right, strict=True):
+        for name, (a, b) in one.projections.items():
+            assert torch.equal(a, other.projections[name].a), name
+            assert torch.equal(b, other.projections[name].b), name
+
+
+def until(there: Any) -> None:
+    end = time.monotonic() + 60
+    while not there():
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.1)
 
 
 def node_of(cluster: Any, actor: Any) -> Any:

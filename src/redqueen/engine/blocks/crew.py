@@ -5,6 +5,7 @@ that cannot be replaced go to the others, also within a step.
 """
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
@@ -73,6 +74,8 @@ class Crew:
         self._blocks, self._recruit = blocks, recruit
         self._joining: list[tuple[Recruit, Future[object]]] = []
         self._next_number = len(workers)
+        self.seconds: dict[int, float] = {}
+        """Of each block in the last call."""
         self._places: dict[int, int] = {}
         """By block: the number of its worker."""
         self._place()
@@ -80,12 +83,15 @@ class Crew:
     def run(self, calls: Mapping[int, Call], receive: Receive) -> dict[int, Any]:
         """All workers at once, each one block after another. `receive` is called in this thread."""
         results: dict[int, Any] = {}
+        self.seconds = {}
         events: SimpleQueue[tuple[Any, Any]] = SimpleQueue()
         """A block and its completions, or a worker and its future when it is through."""
 
         def work(worker: Worker, blocks: Sequence[int], emit: Receive) -> None:
             for block in blocks:
+                started = time.monotonic()
                 results[block] = worker.call(block, calls[block], partial(emit, block))
+                self.seconds[block] = time.monotonic() - started
 
         def submit(blocks: Iterable[int]) -> int:
             own: dict[int, list[int]] = {}

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
 from redqueen.engine.blocks.crew import Crew, Receive, Recruiter, Worker
@@ -35,6 +35,16 @@ REDO_BYTES = 2 << 30
 """A redo log that is larger than this makes a checkpoint worth its time."""
 
 
+class Watch(Protocol):
+    """Is told of every call, for measurements."""
+
+    def begins(self) -> None: ...
+
+    def ends(self, name: str, seconds: Mapping[int, float]) -> None:
+        """`seconds`: of each block."""
+        ...
+
+
 class BlockEngine:
     def __init__(
         self,
@@ -47,6 +57,7 @@ class BlockEngine:
         """`redo`: that of the workers, where they can be lost; `recruit`: where more can join."""
         self.layout, self.tokenizer = layout, tokenizer
         self._crew, self._redo = Crew(len(layout.sizes), workers, recruit), redo or RedoLog()
+        self.watch: Watch | None = None
         self._saved: Names = {}
         self._with_gradients: set[int] = set()
 
@@ -221,7 +232,12 @@ class BlockEngine:
     def _run(
         self, calls: Mapping[int, Call], receive: Receive = lambda block, columns: None
     ) -> dict[int, Any]:
-        return self._crew.run(calls, receive)
+        if self.watch is None or not calls:
+            return self._crew.run(calls, receive)
+        self.watch.begins()
+        results = self._crew.run(calls, receive)
+        self.watch.ends(next(iter(calls.values())).name, self._crew.seconds)
+        return results
 
 
 class _Bare:
