@@ -74,7 +74,6 @@ def test_blocks_follow_the_cluster(
     """A machine joins and gets a block; it is lost, and the other one takes it back."""
     from redqueen.engine.blocks.ray import Actor
 
-    monkeypatch.setattr("redqueen.engine.blocks.ray.PLACE_S", 2.0)
     while len(cluster.worker_nodes) > 1:
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
     until(lambda: ray.cluster_resources().get("CPU") == 1)
@@ -97,6 +96,7 @@ def test_blocks_follow_the_cluster(
             return call(actor, block, message, emit)
 
         monkeypatch.setattr(Actor, "call", call_and_lose)
+        monkeypatch.setattr("redqueen.engine.blocks.ray.PLACE_S", 2.0)
         assert_equal(before, [engine.read(slot) for slot in range(4)])
         assert len(engine.workers) == 1
     finally:

@@ -33,7 +33,7 @@ from redqueen.cli.bench.scale_model import (
     predict,
 )
 from redqueen.cli.console import note, note_others
-from redqueen.cli.options import Json
+from redqueen.cli.options import Json, Settings
 from redqueen.config.toml import load_config
 from redqueen.core.run import Run
 from redqueen.engine.blocks.engine import BlockEngine
@@ -73,6 +73,7 @@ def scale(
     ] = None,
     members: Annotated[int, typer.Option(min=1, help="Of the population on the curve.")] = 1024,
     gpus: Annotated[int, typer.Option(min=1, help="Where the curve ends.")] = 64,
+    settings: Settings = None,
     as_json: Json = False,
 ) -> None:
     """A step on several workers, measured and predicted, and the curve to many GPUs."""
@@ -82,7 +83,7 @@ def scale(
     if run is not None:
         model, measured = model_of_run(run), []
     else:
-        model, measured = _measure(_read_counts(workers), steps, rounds)
+        model, measured = _measure(_read_counts(workers), steps, rounds, settings or [])
     predictions = curve(model, members, gpus)
     result = {
         "other_programs_cores": others,
@@ -124,7 +125,9 @@ def _read_counts(text: str) -> list[int]:
     return counts
 
 
-def _measure(counts: Sequence[int], steps: int, rounds: int) -> tuple[StepModel, list[Measured]]:
+def _measure(
+    counts: Sequence[int], steps: int, rounds: int, settings: Sequence[str]
+) -> tuple[StepModel, list[Measured]]:
     """Also a model, from the steps with one worker."""
     seconds: dict[int, list[float]] = {count: [] for count in counts}
     digests: dict[int, set[str]] = {count: set() for count in counts}
@@ -132,7 +135,7 @@ def _measure(counts: Sequence[int], steps: int, rounds: int) -> tuple[StepModel,
     for number in range(rounds):
         for count in counts:
             note(f"round {number + 1} of {rounds}: {count} workers, {steps} steps")
-            played, records = _play(count, steps)
+            played, records = _play(count, [*settings, f"steps={steps}"])
             seconds[count] += [step_s for step_s, _ in played]
             digests[count].add(records)
             alone += played if count == 1 else []
@@ -150,9 +153,9 @@ def _measure(counts: Sequence[int], steps: int, rounds: int) -> tuple[StepModel,
     return model, rows
 
 
-def _play(workers: int, steps: int) -> tuple[list[tuple[float, list[Observed]]], str]:
+def _play(workers: int, own: Sequence[str]) -> tuple[list[tuple[float, list[Observed]]], str]:
     """Every step after the first, with its engine calls; and the digest."""
-    settings = [*_SETTINGS, f"engine.workers={workers}", f"steps={steps}"]
+    settings = [*_SETTINGS, *own, f"engine.workers={workers}"]
     arms = [
         (f"seed{seed}", load_config("pawn-cpu", [*settings, f"seed={seed}"]))
         for seed in range(_BLOCKS)
@@ -161,7 +164,7 @@ def _play(workers: int, steps: int) -> tuple[list[tuple[float, list[Observed]]],
     with tempfile.TemporaryDirectory() as name:
         with Run.create(arms, Path(name, "run")) as run:
             assert isinstance(run.engine, BlockEngine)
-            for _ in range(steps):
+            for _ in range(run.config.steps):
                 run.engine.watch = watch = _Watch()
                 played.append((run.play_step().seconds, watch.calls))
         return played[1:], digest(Path(name, "run"))

@@ -27,9 +27,9 @@ try:
 except ImportError as error:
     raise ConfigError("engine.type=ray needs Ray: pip install 'redqueen[ray]'") from error
 
-PLACE_S = 60.0
-"""How long to wait for a place. What a dead worker had is free again within seconds, unless its
-machine is gone."""
+PLACE_S = 120.0
+"""How long to wait for a place, and for an interpreter there. What a dead worker had is free again
+within seconds, unless its machine is gone."""
 
 
 class RayEngine:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import replace
 
 from redqueen.engine.blocks.layout import BlockLayout
-from redqueen.engine.blocks.supervisor import Supervisor, WorkerDied, WorkerLost
+from redqueen.engine.blocks.supervisor import NoRoom, Supervisor, WorkerDied
 from redqueen.engine.protocol import EngineSpec, Tokenizer
 from redqueen.errors import ConfigError, EngineError
 from redqueen.models.base import load_tokenizer
@@ -28,7 +28,9 @@ def start(workers: Sequence[Supervisor], spec: EngineSpec) -> Tokenizer:
                 for done in as_completed(starts):
                     try:
                         done.result()
-                    except (WorkerDied, WorkerLost) as error:
+                    except NoRoom as error:
+                        raise EngineError(f"{starts[done].name} cannot start: {error}") from error
+                    except WorkerDied as error:
                         raise EngineError(
                             f"{starts[done].name} died while it loaded the base: {error}"
                         ) from error
