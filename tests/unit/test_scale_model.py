@@ -1,10 +1,16 @@
 """The model of a step on many workers, with made-up seconds."""
 
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import asdict
 from itertools import pairwise
+from pathlib import Path
 from statistics import fmean
 
 import pytest
 
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
 from redqueen.cli.bench.scale_model import (
     Observed,
     Phase,
@@ -14,6 +20,9 @@ from redqueen.cli.bench.scale_model import (
     fit,
     predict,
 )
+from redqueen.cli.bench.workload import Workload, sample_requests
+from redqueen.errors import DataError
+from tests.report.synthetic import Synthetic
 
 EVEN = StepModel((Phase("sample", 2.0, 0.0), Phase("accumulate", 1.0, 0.0)), 0.0, 8)
 
@@ -77,3 +86,37 @@ def test_the_curve_says_where_it_bends() -> None:
     bent = bend(predictions)
     assert bent is not None and bent.limit == "driver" and bent.workers == 16
     assert bend(predictions[:2]) is None
+
+
+def test_a_model_comes_from_what_a_run_has_written_down(tmp_path: Path) -> None:
+    Synthetic(steps=4).write(tmp_path / "run")
+    with closing(sqlite3.connect(tmp_path / "run" / "run.sqlite")) as connection, connection:
+        connection.execute("INSERT OR REPLACE INTO run (name, value) VALUES ('blocks', '[8, 8]')")
+        connection.executemany(
+            "INSERT INTO metrics (world, step, name, value) VALUES (0, ?, ?, ?)",
+            [(step, f"time/worker/{n}/busy_s", 3.0 + n) for step in range(1, 5) for n in (0, 1)],
+        )
+        connection.execute("DELETE FROM timings")
+        connection.executemany(
+            "INSERT INTO timings (step, stage, seconds, waited_s) VALUES (?, ?, ?, 0)",
+            [(step, stage, 3.0) for step in range(1, 5) for stage in ("propose", "solve")],
+        )
+    model = model_of_run(tmp_path / "run")
+    assert model.block_members == 8
+    assert model.phases[0].block_s == pytest.approx(3.5), "7 s of work in 2 blocks"
+    assert model.driver_s == pytest.approx(1.0), "6 s less the 4 s of the busier worker"
+    assert model.phases[0].skew == 0, "there is one world"
+
+
+def test_a_model_comes_from_the_speed_of_the_engine(tmp_path: Path) -> None:
+    workload = Workload(8, 16, 8, 64, 8, 160, 4, 1, True)
+    tokens = sum(request.max_tokens for request in sample_requests(workload, 8))
+    figures = {"workload": asdict(workload), "tokens_per_s": 100.0, "train_tokens_per_s": 1000.0}
+    (tmp_path / "bench.json").write_text(json.dumps(figures))
+    model = model_of_bench(tmp_path / "bench.json")
+    assert [phase.name for phase in model.phases] == ["sample", "accumulate"]
+    assert model.phases[0].block_s == pytest.approx(tokens / 100)
+    assert model.block_members == 8 and 0 < model.phases[0].skew < 0.2
+    (tmp_path / "bench.json").write_text("{}")
+    with pytest.raises(DataError, match="bench engine --json"):
+        model_of_bench(tmp_path / "bench.json")

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.rows import make_columns, pipe_ms, ray_ms
-from redqueen.cli.bench.scale_from import model_of_run
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
 from redqueen.cli.bench.scale_model import (
     Observed,
     Prediction,
@@ -71,6 +71,10 @@ def scale(
         Path | None,
         typer.Option(help="Measure nothing: predict from the timings of this run, on any device."),
     ] = None,
+    engine: Annotated[
+        Path | None,
+        typer.Option(help="Measure nothing: predict from what `bench engine --json` printed."),
+    ] = None,
     members: Annotated[int, typer.Option(min=1, help="Of the population on the curve.")] = 1024,
     gpus: Annotated[int, typer.Option(min=1, help="Where the curve ends.")] = 64,
     settings: Settings = None,
@@ -80,8 +84,11 @@ def scale(
     listening = LoadMeter()
     time.sleep(_LISTEN_S)
     others = round(listening.others(), 2)
+    measures = run is None and engine is None
     if run is not None:
         model, measured = model_of_run(run), []
+    elif engine is not None:
+        model, measured = model_of_bench(engine), []
     else:
         model, measured = _measure(_read_counts(workers), steps, rounds, settings or [])
     predictions = curve(model, members, gpus)
@@ -89,14 +96,14 @@ def scale(
         "other_programs_cores": others,
         "model": asdict(model),
         "measured": [asdict(one) for one in measured],
-        "rows_ms": _time_rows() if run is None else {},
+        "rows_ms": _time_rows() if measures else {},
         "curve": [asdict(one) for one in predictions],
     }
     if as_json:
         print(json.dumps(result))
     else:
         _show(measured, predictions, result["rows_ms"])
-    if run is None:
+    if measures:
         note_others(others)
 
 

@@ -1,7 +1,8 @@
-"""A model of a step from what a run has written down: seconds of its stages and its workers, and
-how much worlds differ in the tokens that they sample."""
+"""A model of a step from what is there already. Of a run: seconds of its stages and its workers,
+and how much worlds differ in the tokens that they sample. Of `bench engine`: tokens per second."""
 
 import json
+import math
 from collections import defaultdict
 from contextlib import closing
 from pathlib import Path
@@ -42,6 +43,29 @@ def model_of_run(folder: Path) -> StepModel:
     count = len(blocks)
     phase = Phase("engine", fmean(work.values()) / count, _skew(tokens))
     return StepModel((phase,), between / count, round(sum(blocks) / count))
+
+
+def model_of_bench(file: Path) -> StepModel:
+    """From what `redqueen bench engine --json` printed: one block of its members. It knows nothing
+    of a driver."""
+    from redqueen.cli.bench.workload import Workload, sample_requests
+
+    try:
+        figures = json.loads(file.read_text())
+        workload = Workload(**figures["workload"])
+        speeds = figures["tokens_per_s"], figures["train_tokens_per_s"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{file} is not what `redqueen bench engine --json` prints: {error!r}"
+        ) from error
+    lengths = [request.max_tokens for request in sample_requests(workload, workload.members)]
+    tokens, mean = sum(lengths), fmean(lengths)
+    skew = pstdev(lengths) / mean / math.sqrt(len(lengths))
+    phases = [Phase("sample", tokens / speeds[0], skew)]
+    if speeds[1]:
+        trained = tokens + workload.prompts * workload.prompt_tokens
+        phases.append(Phase("accumulate", trained / speeds[1], skew))
+    return StepModel(tuple(phases), 0.0, workload.members)
 
 
 def _by_step(rows: Any, value: Any) -> dict[int, list[float]]:

@@ -24,16 +24,10 @@ def start(workers: Sequence[Supervisor], spec: EngineSpec) -> Tokenizer:
     try:
         with ThreadPoolExecutor(len(workers)) as threads:
             try:
-                starts = {threads.submit(worker.start): worker for worker in workers}
-                for done in as_completed(starts):
-                    try:
-                        done.result()
-                    except NoRoom as error:
-                        raise EngineError(f"{starts[done].name} cannot start: {error}") from error
-                    except WorkerDied as error:
-                        raise EngineError(
-                            f"{starts[done].name} died while it loaded the base: {error}"
-                        ) from error
+                # the first load of a packed base unpacks it for all
+                alone = 1 if spec.base.endswith(".gguf") else 0
+                for group in filter(None, (workers[:alone], workers[alone:])):
+                    _start_group(threads, group)
             except BaseException:  # a Ctrl-C, too: nobody waits for bases that are being loaded
                 for worker in workers:
                     worker.kill()
@@ -44,6 +38,17 @@ def start(workers: Sequence[Supervisor], spec: EngineSpec) -> Tokenizer:
             worker.close()
         raise
     return load_tokenizer(spec.base, workers[0].hello.end_tokens)
+
+
+def _start_group(threads: ThreadPoolExecutor, workers: Sequence[Supervisor]) -> None:
+    starts = {threads.submit(worker.start): worker.name for worker in workers}
+    for done in as_completed(starts):
+        try:
+            done.result()
+        except NoRoom as error:
+            raise EngineError(f"{starts[done]} cannot start: {error}") from error
+        except WorkerDied as error:
+            raise EngineError(f"{starts[done]} died while it loaded the base: {error}") from error
 
 
 def _check_weights(workers: Sequence[Supervisor]) -> None:
