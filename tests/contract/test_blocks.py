@@ -249,7 +249,8 @@ def test_a_large_redo_log_is_worth_a_checkpoint(
     config = load_config(None, [*STUDY, *settings, "steps=3"])
     with Run.create(config, tmp_path / "run") as run:
         run.play_step()
-        assert run.checkpoints.newest(at_most=9).step == run.step == 1
+        newest = run.checkpoints.newest(at_most=9)
+        assert newest is not None and newest.step == run.step == 1
 
 
 @pytest.mark.slow

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from redqueen.cli.app import app
 from redqueen.cli.bench.sandbox import make_jobs
 from redqueen.config.sandbox import SandboxConfig
+from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import create_engine
 from redqueen.errors import ConfigError
 from redqueen.sandbox.pool import SandboxPool
@@ -109,6 +110,12 @@ def test_blocks_follow_the_cluster(
         cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
     until(lambda: ray.cluster_resources().get("CPU") == 1)
     engine = create_engine("ray", spec_of(type="ray", block=2))
+    assert isinstance(engine, BlockEngine)
+
+    def has_two() -> bool:
+        engine.checkpointed(tmp_path)
+        return len(engine.workers) == 2
+
     try:
         for slot in range(4):
             engine.new(slot, slot)
@@ -116,7 +123,7 @@ def test_blocks_follow_the_cluster(
         names = {slot: f"0/S{slot}" for slot in range(4)}
         engine.save(tmp_path, names)
         node = cluster.add_node(num_cpus=1, object_store_memory=100 << 20)
-        until(lambda: engine.checkpointed(tmp_path) or len(engine.workers) == 2)
+        until(has_two)
         assert [worker.number for worker in engine.workers] == [0, 1]
         assert_equal(before, [engine.read(slot) for slot in range(4)])
         call = Actor.call

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -105,7 +106,7 @@ def _look_here(spec: EngineSpec, question: Question) -> list[Checked]:
     for name, process, pipe in started:
         try:
             place = pipe.recv()
-            milliseconds = best_ms(lambda pipe=pipe: (pipe.send("rows"), pipe.recv()))
+            milliseconds = best_ms(partial(_ask_rows, pipe))
         except EOFError as error:
             process.join()
             raise ConfigError(
@@ -115,6 +116,11 @@ def _look_here(spec: EngineSpec, question: Question) -> list[Checked]:
         pipe.close()
         process.join()
     return checked
+
+
+def _ask_rows(pipe: Any) -> Any:
+    pipe.send("rows")
+    return pipe.recv()
 
 
 def _answer(pipe: Any, question: Question, environment: dict[str, str]) -> None:
@@ -159,13 +165,19 @@ def _look_on_ray(spec: EngineSpec, question: Question) -> list[Checked]:
     try:
         asked = [actor.examine.remote(own) for actor in actors]
         places = ray.get(asked, timeout=max(PLACE_S, spec.config.hang_timeout_s))
-        times = [best_ms(lambda actor=actor: ray.get(actor.rows.remote())) for actor in actors]
+        times = [best_ms(partial(_fetch_rows, actor)) for actor in actors]
     except RayError as error:
         raise ConfigError(f"a worker on Ray could not be asked: {error}") from error
     finally:
         for actor in actors:
             ray.kill(actor)
     return list(zip(places, times, strict=True))
+
+
+def _fetch_rows(actor: Any) -> Any:
+    import ray
+
+    return ray.get(actor.rows.remote())
 
 
 def _show(checked: Sequence[Checked], problems: Sequence[str]) -> None:

@@ -85,24 +85,26 @@ def scale(
     time.sleep(_LISTEN_S)
     others = round(listening.others(), 2)
     measures = run is None and engine is None
+    measured: list[Measured] = []
     if run is not None:
-        model, measured = model_of_run(run), []
+        model = model_of_run(run)
     elif engine is not None:
-        model, measured = model_of_bench(engine), []
+        model = model_of_bench(engine)
     else:
         model, measured = _measure(_read_counts(workers), steps, rounds, settings or [])
     predictions = curve(model, members, gpus)
+    rows_ms = _time_rows() if measures else {}
     result = {
         "other_programs_cores": others,
         "model": asdict(model),
         "measured": [asdict(one) for one in measured],
-        "rows_ms": _time_rows() if measures else {},
+        "rows_ms": rows_ms,
         "curve": [asdict(one) for one in predictions],
     }
     if as_json:
         print(json.dumps(result))
     else:
-        _show(measured, predictions, result["rows_ms"])
+        _show(measured, predictions, rows_ms)
     if measures:
         note_others(others)
 
