@@ -146,7 +146,7 @@ class Probe:
 
 
 def _look_on_ray(spec: EngineSpec, question: Question) -> list[Checked]:
-    from redqueen.ray_cluster import join_cluster
+    from redqueen.sandbox.ray_cluster import join_cluster
 
     join_cluster(spec.config.address, "--address")
     import ray

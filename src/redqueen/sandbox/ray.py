@@ -11,9 +11,9 @@ from typing import Any, Self
 
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import ConfigError, SandboxError
-from redqueen.ray_cluster import import_path, join_cluster
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.protocol import Job, Outcome
+from redqueen.sandbox.ray_cluster import import_path, join_cluster
 
 try:
     import ray

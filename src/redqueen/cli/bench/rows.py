@@ -65,7 +65,7 @@ class RowsActor:
 
 def ray_ms(address: str) -> float:
     """From an actor of the cluster to this process."""
-    from redqueen.ray_cluster import import_path, join_cluster
+    from redqueen.sandbox.ray_cluster import import_path, join_cluster
 
     join_cluster(address, "--address")
     import ray

@@ -19,7 +19,7 @@ from redqueen.engine.blocks.supervisor import NoRoom, Supervisor, WorkerDied
 from redqueen.engine.blocks.worker import Call, Emit, Hello, Usage
 from redqueen.engine.protocol import EngineSpec
 from redqueen.errors import ConfigError
-from redqueen.ray_cluster import import_path, join_cluster
+from redqueen.sandbox.ray_cluster import import_path, join_cluster
 
 try:
     import ray
