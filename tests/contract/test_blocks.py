@@ -3,6 +3,8 @@ live."""
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,13 @@ import pytest
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.toml import load_config
 from redqueen.core.run import Run
+from redqueen.engine.blocks import processes as processes_module
 from redqueen.engine.blocks.columns import Completions, Requests, Samples
+from redqueen.engine.blocks.devices import Device
 from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.blocks.layout import BlockLayout
-from redqueen.engine.blocks.processes import Process
+from redqueen.engine.blocks.processes import Process, launch
+from redqueen.engine.blocks.supervisor import WorkerDied
 from redqueen.engine.blocks.worker import Call
 from redqueen.engine.protocol import (
     Completion,
@@ -30,6 +35,7 @@ from redqueen.evaluate.runner import evaluate
 from redqueen.evaluate.targets import open_target
 from redqueen.ledger.store import digest
 from redqueen.testing import check_engine
+from tests.contract.forked_workers import Forked
 
 SPEC = EngineSpec(
     "pawn", 4, LoraConfig(rank=2, alpha=4), EngineConfig(block=2, threads=1), device="cpu"
@@ -56,15 +62,24 @@ def play_study(folder: Path, *settings: str) -> str:
     return digest(folder)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def forked() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes_module, "launch", Forked)
+        yield
+
+
 @pytest.fixture(scope="module")
 def inline(tmp_path_factory: pytest.TempPathFactory) -> str:
     return play_study(tmp_path_factory.mktemp("study") / "inline")
 
 
 @pytest.fixture(scope="module")
-def processes() -> Iterator[BlockEngine]:
-    """A slot a block: distances and optimizers cross blocks."""
-    engine = create_engine("processes", spec_of(type="processes", block=1, workers=2))
+def processes(forked: None) -> Iterator[BlockEngine]:
+    """Two that are not forked. A slot a block: distances and optimizers cross blocks."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processes_module, "launch", launch)
+        engine = create_engine("processes", spec_of(type="processes", block=1, workers=2))
     assert isinstance(engine, BlockEngine)
     yield engine
     engine.close()
@@ -169,7 +184,7 @@ def test_a_run_outlives_its_workers(
     """Killed while sampling, training and saving; one stops doing anything."""
     killed = dict.fromkeys(("sample", "accumulate", "save"), signal.SIGKILL)
     faults = Faults(monkeypatch, {**killed, "step": signal.SIGSTOP})
-    settings = ("engine.type=processes", "engine.workers=2", "engine.hang_timeout_s=8")
+    settings = ("engine.type=processes", "engine.workers=2", "engine.hang_timeout_s=3")
     assert play_study(tmp_path / "run", *settings) == inline
     assert set(faults.sent) == {"sample", "accumulate", "save", "step"}
 
@@ -191,11 +206,51 @@ def test_a_call_that_kills_every_worker_ends_the_run(
         send(process, message)
 
     monkeypatch.setattr(Process, "_send", kill_and_send)
-    with pytest.raises(EngineError, match=r"died 3 times in the call 'distances' .* code -9"):
+    died = r"died 3 times in the call 'distances' .* code -9, SIGKILL"
+    with pytest.raises(EngineError, match=died):
         processes.distances(0, 1)
     assert processes.workers[0].restarts == 2
     monkeypatch.undo()
     assert processes.distances(0, 4) == before, "the next call has a worker again"
+
+
+def test_a_worker_that_dies_at_once_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(end: Any, device: Any, stderr: Any) -> Any:
+        words = "import sys; sys.exit('torch.OutOfMemoryError: CUDA out of memory')"
+        return subprocess.Popen([sys.executable, "-c", words], stderr=stderr)
+
+    monkeypatch.setattr(processes_module, "launch", fail)
+    died = r"the worker 0 on cpu died while it .* exit code 1:\ntorch.OutOfMemoryError: CUDA out of"
+    with pytest.raises(EngineError, match=died):
+        create_engine("processes", spec_of(type="processes", workers=1))
+
+
+def test_a_worker_that_reads_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(end: Any, device: Any, stderr: Any) -> Any:
+        words = [sys.executable, "-c", "import time; time.sleep(60)"]
+        return subprocess.Popen(words, pass_fds=[end.fileno()])
+
+    monkeypatch.setattr(processes_module, "launch", stop)
+    spec = spec_of(type="torch", hang_timeout_s=0.2)
+    process = Process(spec, Device("cpu", "cpu"))
+    try:
+        with pytest.raises(WorkerDied, match="it has read nothing for 0 s"):
+            process.call(0, Call("write", (bytes(8 << 20),)), lambda columns: None)
+    finally:
+        process.close()
+
+
+@pytest.mark.slow
+def test_a_large_redo_log_is_worth_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("redqueen.engine.blocks.engine.REDO_BYTES", 0)
+    settings = ("engine.type=processes", "engine.workers=1", "ledger.checkpoint_every=100")
+    config = load_config(None, [*STUDY, *settings, "steps=3"])
+    with Run.create(config, tmp_path / "run") as run:
+        run.play_step()
+        newest = run.checkpoints.newest(at_most=9)
+        assert newest is not None and newest.step == run.step == 1
 
 
 @pytest.mark.slow

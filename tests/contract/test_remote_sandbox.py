@@ -146,4 +146,4 @@ def test_an_unknown_type_is_refused_with_the_nearest_name() -> None:
         SandboxConfig(type="remot")
     with pytest.raises(ConfigError, match="cannot be imported"):
         open_sandbox(SandboxConfig(type="no_such_module:Sandbox"))
-    assert sorted(SANDBOXES) == ["pool", "remote"]
+    assert sorted(SANDBOXES) == ["pool", "ray", "remote"]

@@ -19,8 +19,8 @@ TINY = (
 """A few seconds. Hot enough that some proposals are no problems and some answers wrong: members
 have something to learn from."""
 
-_context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.e2e.processes", "tests.e2e.warm"])
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(["tests.e2e.processes", "tests.e2e.warm"])
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ def start(folder: Path, *words: str | Path, **environment: str) -> Command:
     """The command, with its output in a new folder."""
     folder.mkdir(parents=True)
     arguments = ([str(word) for word in words], str(folder), environment)
-    process = _context.Process(target=_main, args=arguments)
+    process = context.Process(target=_main, args=arguments)
     process.start()
     command = Command(process, folder)
     return command._until((folder / "err").exists)

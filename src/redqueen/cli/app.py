@@ -46,6 +46,7 @@ COMMANDS = {
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),
+    "cluster": ("redqueen.cli.cluster:app", "Whether a run would work on many devices."),
     "kind": ("redqueen.cli.kind:app", "Play both sides of a task kind on written texts."),
     "sandbox": ("redqueen.cli.sandbox:app", "Run hostile programs behind walls."),
     "pawn": ("redqueen.cli.pawn:app", "The base model that ships with the package."),

@@ -14,10 +14,16 @@ Wall = Literal["namespaces", "landlock", "frozen_clock"]
 
 class SandboxConfig(Section):
     type: Annotated[str, name_from("sandbox", "auto")] = "auto"
-    """pool: driven by the trainer's process · remote: driven by processes of its own · auto: remote
-    beside a GPU, else pool · or a class of your own by import path, `package.module:Class`."""
+    """pool: driven by the trainer's process · remote: driven by processes of its own · ray: pools
+    on the machines of a Ray cluster · auto: remote beside a GPU, else pool · or a class of your own
+    by import path, `package.module:Class`."""
     workers: int = Field(default=0, ge=0)
-    """Programs that run at a time; 0: one for each core this process may use."""
+    """Programs that run at a time; 0: one for each core this process may use, with `ray` all cores
+    of the cluster that are free."""
+    cores: int = Field(default=4, ge=1)
+    """Of each pool of `ray`: programs that run in it at a time."""
+    address: str = "local"
+    """Of the Ray cluster of `ray`, as `engine.address`. An engine on Ray has joined one already."""
     memory_mb: int = Field(default=0, ge=0)
     """Memory for all programs that run at a time, in MiB; fewer run where their limits add up to
     more. 0: three quarters of what the machine, or the container, has."""

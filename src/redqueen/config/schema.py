@@ -184,11 +184,14 @@ class Config(Section):
     @property
     def without_placement(self) -> Self:
         """The settings that records follow from: not those that say where they are computed."""
-        engine = self.engine
-        if engine.type not in ("torch", "processes", "ray"):
-            return self
-        anywhere = engine.model_copy(update=placement_defaults())
-        return self.model_copy(update={"engine": anywhere})
+        engine, sandbox = self.engine, self.sandbox
+        if engine.type in ("torch", "processes", "ray"):
+            engine = engine.model_copy(update=placement_defaults())
+        if sandbox.type == "ray":
+            fields = SandboxConfig.model_fields
+            names = ("type", "workers", "cores", "address")
+            sandbox = sandbox.model_copy(update={name: fields[name].default for name in names})
+        return self.model_copy(update={"engine": engine, "sandbox": sandbox})
 
     @property
     def slots(self) -> int:

@@ -29,6 +29,7 @@ from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
 from redqueen.core.warmup import warm_up
 from redqueen.core.world import World
+from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine, TakesSnapshots
 from redqueen.engine.usage import Measured
 from redqueen.errors import ConfigError, RedQueenError, StorageError, explain_disk
@@ -232,10 +233,11 @@ class Run:
             if config.snapshot_every and step % config.snapshot_every == 0:
                 self._snapshot()
         last = step == self.config.steps or bool(self.stop_reason)
+        full = isinstance(self.engine, BlockEngine) and self.engine.wants_checkpoint
         with self.ports.timed("checkpoint"):
             if last:
                 self.save()
-            elif step % config.checkpoint_every == 0:
+            elif step % config.checkpoint_every == 0 or full:
                 self._save()
         if last:
             self.record_end(self.stop_reason or "all steps played")

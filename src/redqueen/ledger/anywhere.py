@@ -27,6 +27,8 @@ def _replace(text: str) -> str:
             values = read(text)
         except ValueError:
             continue
-        if isinstance(values, dict) and values.get("engine", {}).get("type") in _ENGINES:
+        if isinstance(values, dict) and any(
+            values.get(section, {}).get("type") in _ENGINES for section in ("engine", "sandbox")
+        ):
             return write(validate(values).without_placement)
     return text

@@ -19,7 +19,8 @@ def metrics(view: RunView) -> dict[str, Line]:
         FROM metrics WHERE world = :world AND step > 0 GROUP BY name, w"""
     lines: dict[str, Line] = {}
     for row in view.rows(query):
-        value = row["last"] if row["name"].startswith(_CUMULATIVE) else row["mean"]
+        counts = row["name"].startswith(_CUMULATIVE) or row["name"].endswith("/restarts")
+        value = row["last"] if counts else row["mean"]
         lines.setdefault(row["name"], view.windows.empty_line())[row["w"]] = round_digits(value)
     return lines
 

@@ -14,6 +14,7 @@ SANDBOXES: Registry[Callable[[SandboxConfig], Sandbox]] = Registry(
     {
         "pool": "redqueen.sandbox.pool:SandboxPool",
         "remote": "redqueen.sandbox.remote:RemoteSandbox",
+        "ray": "redqueen.sandbox.ray:RaySandbox",
     },
 )
 

@@ -16,6 +16,10 @@ COMMANDS = {
         "redqueen.cli.bench.sandbox:sandbox",
         "Programs per second through the sandbox.",
     ),
+    "scale": (
+        "redqueen.cli.bench.scale:scale",
+        "A step on 1, 2 and 4 workers, measured and predicted, and the curve to 64 GPUs.",
+    ),
     "selection": (
         "redqueen.cli.bench.selection:selection",
         "Whether selection finds the weaker student, and intervals hold what they say.",

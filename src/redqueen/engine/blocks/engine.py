@@ -5,16 +5,16 @@ many workers there are, which one had a block, or whether one has died in the me
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any, Protocol
 
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
+from redqueen.engine.blocks.crew import Crew, Receive, Recruiter, Worker
 from redqueen.engine.blocks.layout import BlockLayout
-from redqueen.engine.blocks.worker import Call, Emit, Hello
+from redqueen.engine.blocks.redo_log import Names, RedoLog
+from redqueen.engine.blocks.worker import Call
 from redqueen.engine.merge_stats import mean_gaps, mean_ratio
 from redqueen.engine.protocol import (
     Adapter,
@@ -32,47 +32,44 @@ from redqueen.engine.protocol import (
 )
 from redqueen.engine.usage import Usage
 
-Names = Mapping[int, Mapping[int, str]]
-"""Names of members by block and place."""
+REDO_BYTES = 2 << 30
+"""A redo log that is larger than this makes a checkpoint worth its time."""
 
 
-class Worker(Protocol):
-    """Computes blocks, one call after another."""
+class Watch(Protocol):
+    """Is told of every call, for measurements."""
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether it computes while this process does something else."""
+    def begins(self) -> None: ...
+
+    def ends(self, name: str, seconds: Mapping[int, float]) -> None:
+        """`seconds`: of each block."""
         ...
-
-    @property
-    def hello(self) -> Hello: ...
-
-    @property
-    def usage(self) -> Usage:
-        """Since it was last cleared."""
-        ...
-
-    @property
-    def restarts(self) -> int: ...
-
-    def call(self, block: int, call: Call, emit: Emit) -> Any: ...
-
-    def checkpointed(self, folder: Path, names: Names) -> None: ...
-
-    def close(self) -> None: ...
 
 
 class BlockEngine:
     def __init__(
-        self, layout: BlockLayout, workers: Sequence[Worker], tokenizer: Tokenizer
+        self,
+        layout: BlockLayout,
+        workers: Sequence[Worker],
+        tokenizer: Tokenizer,
+        redo: RedoLog | None = None,
+        recruit: Recruiter = lambda has, number: None,
     ) -> None:
-        self.layout, self.workers, self.tokenizer = layout, list(workers), tokenizer
-        self._threads = [
-            ThreadPoolExecutor(1, f"redqueen-worker-{number}") if worker.is_remote else None
-            for number, worker in enumerate(workers)
-        ]
+        """`redo`: that of the workers, where they can be lost; `recruit`: where more can join."""
+        self.layout, self.tokenizer = layout, tokenizer
+        self._crew, self._redo = Crew(len(layout.sizes), workers, recruit), redo or RedoLog()
+        self.watch: Watch | None = None
         self._saved: Names = {}
         self._with_gradients: set[int] = set()
+
+    @property
+    def workers(self) -> list[Worker]:
+        return self._crew.workers
+
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether calls since the last one take much memory, and would take long to make again."""
+        return self._redo.bytes > REDO_BYTES
 
     @property
     def base(self) -> BaseInfo:
@@ -125,7 +122,8 @@ class BlockEngine:
             # what a worker had finished when it died comes a second time, the same
             finished = [item for item in finished if item[0] not in completions]
             completions.update(finished)
-            on_finish(finished)
+            if finished:
+                on_finish(finished)
 
         calls = {}
         for block, numbers in blocks.items():
@@ -197,14 +195,14 @@ class BlockEngine:
         self._run({block: Call("load", (folder, own)) for block, own in blocks.items()})
 
     def checkpointed(self, folder: Path) -> None:
-        for worker in self.workers:
-            worker.checkpointed(folder, self._saved)
+        self._redo.checkpointed(folder, self._saved)
+        self._crew.follow()  # now a block can move without a call being made again
 
     def metrics(self) -> dict[str, float]:
         """Of all workers together, whose seconds add up, and of each remote one, by names such as
         `time/worker/0/fill`."""
         total, metrics = Usage(), dict[str, float]()
-        for number, worker in enumerate(self.workers):
+        for worker in self.workers:
             usage = worker.usage.take()
             total.add(usage)
             if not worker.is_remote:
@@ -218,20 +216,14 @@ class BlockEngine:
                 "restarts": float(worker.restarts),
             }
             metrics |= {
-                f"time/worker/{number}/{name}": value
+                f"time/worker/{worker.number}/{name}": value
                 for name, value in values.items()
                 if not math.isnan(value)
             }
         return total.metrics() | metrics
 
     def close(self) -> None:
-        for worker in self.workers:
-            worker.close()
-        for thread in filter(None, self._threads):
-            thread.shutdown(wait=True, cancel_futures=True)
-
-    def _worker(self, block: int) -> int:
-        return block % len(self.workers)
+        self._crew.close()
 
     def _call(self, slot: int, name: str, *arguments: Any) -> Any:
         """A call about one slot."""
@@ -239,40 +231,13 @@ class BlockEngine:
         return self._run({block: Call(name, (place, *arguments))})[block]
 
     def _run(
-        self,
-        calls: Mapping[int, Call],
-        receive: Callable[[int, Completions], None] = lambda block, columns: None,
+        self, calls: Mapping[int, Call], receive: Receive = lambda block, columns: None
     ) -> dict[int, Any]:
-        """All workers at once, each one block after another. `receive` is called in this thread."""
-        results: dict[int, Any] = {}
-        events: SimpleQueue[tuple[int, Completions] | Future[None]] = SimpleQueue()
-
-        def work(number: int, emit: Callable[[tuple[int, Completions]], None]) -> None:
-            def call(block: int) -> Any:
-                worker, call = self.workers[number], calls[block]
-                return worker.call(block, call, lambda columns: emit((block, columns)))
-
-            for block in own[number]:
-                results[block] = call(block)
-
-        own: dict[int, list[int]] = {}
-        for block in calls:
-            own.setdefault(self._worker(block), []).append(block)
-        running = 0
-        for number in own:
-            thread = self._threads[number]
-            if thread is None:
-                work(number, lambda event: receive(*event))
-            else:
-                thread.submit(work, number, events.put).add_done_callback(events.put)
-                running += 1
-        while running:
-            event = events.get()
-            if isinstance(event, Future):
-                event.result()
-                running -= 1
-            else:
-                receive(*event)
+        if self.watch is None or not calls:
+            return self._crew.run(calls, receive)
+        self.watch.begins()
+        results = self._crew.run(calls, receive)
+        self.watch.ends(next(iter(calls.values())).name, self._crew.seconds)
         return results
 
 

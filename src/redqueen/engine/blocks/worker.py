@@ -3,9 +3,8 @@ turns."""
 
 import os
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
@@ -35,6 +34,11 @@ class Call:
     def changes(self) -> bool:
         """Whether it changes the block: after a worker's death it has to be made again."""
         return self.name not in _PURE
+
+    @property
+    def needs_block(self) -> bool:
+        """Whether it is about members, and not about the bare base."""
+        return self.name != "sample_bare"
 
 
 _PURE = {"sample", "sample_bare", "read", "read_optimizer", "distances", "save"}
@@ -94,7 +98,7 @@ class BlockWorker:
         return result
 
     def _call(self, block: int, call: Call, emit: Emit) -> Any:
-        if call.name == "sample_bare":
+        if not call.needs_block:
             return self.sample_bare(emit, *call.arguments)
         self._take_turn(block)
         self._changed |= call.changes
@@ -110,6 +114,12 @@ class BlockWorker:
             self._resting[self._block] = self.engine.state()
         self.engine.restore(self._resting.get(block))
         self._block, self._changed = block, False
+
+    def forget(self) -> None:
+        """As if the block had never been here."""
+        self._resting.pop(self._block, None)
+        self.engine.restore(None)
+        self._changed = False
 
     def sample(self, emit: Emit, requests: Requests, sampling: SamplingParams) -> None:
         self._sample(self.engine, emit, requests, sampling)
@@ -136,6 +146,7 @@ class BlockWorker:
 class Inline:
     """A worker in this process."""
 
+    number = 0
     is_remote = False
     restarts = 0
 
@@ -148,8 +159,11 @@ class Inline:
         self.usage.add(self.worker.usage)
         return result
 
-    def checkpointed(self, folder: Path, names: Mapping[int, Mapping[int, str]]) -> None:
-        """It is lost only with the run."""
+    def forget(self, block: int) -> None:
+        """All blocks are its own."""
+
+    def kill(self) -> None:
+        """It is this process."""
 
     def close(self) -> None:
         self.worker.engine.close()

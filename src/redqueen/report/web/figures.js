@@ -208,6 +208,18 @@ function timingPanel(view) {
   return series.length ? [{ type: "stack", title: "Time by stage", x: view.steps, unit: "seconds", series }] : [];
 }
 
+const WORKER_FIGURES = [
+  ["sampled_per_s", "Tokens sampled per second"], ["trained_per_s", "Tokens trained per second"], ["fill", "Sequence slots in use", SHARE],
+  ["busy_s", "Busy seconds per step"], ["memory_gb", "Memory in GB"], ["restarts", "Restarts so far"]];
+
+// One line a worker. Runs on one device have none.
+function workerPanels(view) {
+  const names = Object.keys(view.metrics).filter((name) => name.startsWith("time/worker/"));
+  const workers = [...new Set(names.map((name) => name.split("/")[2]))].sort((a, b) => a - b);
+  return WORKER_FIGURES.flatMap(([name, title, options]) =>
+    metricLines(view, title, workers.map((worker) => [`time/worker/${worker}/${name}`, `worker ${worker}`, colorOf("workers", worker)]), { height: 150, zero: true, ...options }));
+}
+
 function operatorTable(view) {
   if (!view.operators.length) return null;
   const head = ["operator", "children", "alive", "steps lived", "rating gain", "times parent"];
@@ -334,6 +346,8 @@ const SECTIONS = [
       panels: (view) => metricLines(view, "Sampling", [["time/sample/prefill_s", "prefill", SERIES[0]], ["time/sample/decode_s", "decode", SERIES[1]], ["time/sample/deliver_s", "hand over", SERIES[2]]], { zero: true }) },
     { id: "gap-by-length", note: "The log-probability gap of tokens by their place in the completion, and the mean ratio of the probabilities, which should stay near 1.",
       panels: (view) => [...metricLines(view, "Gap by place", [0, 64, 256, 1024].map((place, at) => [`update/logprob_gap/from_${place}`, `from token ${place}`, SERIES[at]]), { zero: true }), ...metricLines(view, "Ratio", [["update/ratio", "ratio", SERIES[4]]], {})] },
+    { id: "workers", wide: true, title: "Workers", small: 300, panels: workerPanels,
+      note: "Of every worker and step. Workers that are busy for very different times wait for each other: more, smaller blocks even that out. A restart costs the time to load the base." },
     { id: "gradients", wide: true, title: "Training", small: 420, note: "Means over the members that were trained. The gap is between log-probabilities at sampling and in training: it should stay near zero.",
       panels: (view) => [["grad_norm", "Gradient norm", SERIES[3]], ["logprob_gap", "Log-probability gap", SERIES[4]]].map(([name, title, color]) =>
         ({ type: "lines", title, x: view.steps, height: 150, zero: true, series: [{ name: title, color, y: view.updates[name] }] })) },
