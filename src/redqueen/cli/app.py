@@ -17,6 +17,7 @@ COMMANDS = {
     "run": ("redqueen.cli.run:run", "Play the arms race."),
     "study": ("redqueen.cli.run:study", "Play several sets of rules as worlds of one run."),
     "resume": ("redqueen.cli.run:resume", "Go on with a run that was stopped or killed."),
+    "fork": ("redqueen.cli.run:fork", "Start a new run from another's checkpoint."),
     "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),

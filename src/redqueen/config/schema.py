@@ -23,6 +23,8 @@ from redqueen.config.stages import (
     VerifyConfig,
 )
 
+_LARGEST_STEP = 10_000_000
+
 
 class TasksConfig(Section):
     kinds: tuple[Annotated[str, name_from("task kind")], ...] = Field(
@@ -87,9 +89,9 @@ class EvaluateConfig(Section):
 
 
 class Config(Section):
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     """The seed of every random stream."""
-    steps: int = Field(default=200, ge=1)
+    steps: int = Field(default=200, ge=1, le=10**9)
     """Steps of a run."""
     base: str = "pawn"
     """The frozen model: `pawn`, a folder, a .gguf file, or owner/model on the hub."""
@@ -147,6 +149,12 @@ class Config(Section):
             raise ValueError(
                 "reward.teacher=regret compares students: set match.students_per_problem=2 or more"
             )
+        if self.largest_step > _LARGEST_STEP:
+            raise ValueError(
+                f"a step would have {self.largest_step:,} attempts, more than the "
+                f"{_LARGEST_STEP:,} that are possible: lower population, propose.prompts, "
+                "propose.samples or solve.attempts"
+            )
         if self.evolve.hall_of_fame.size and not self.is_rated:
             raise ValueError(
                 "evolve.hall_of_fame needs rated teachers and students: not with fixed problems, "
@@ -172,6 +180,16 @@ class Config(Section):
         """Adapter slots of a world: its members, and those of its hall of fame."""
         population = self.population
         return population.teachers + population.students + 2 * self.evolve.hall_of_fame.size
+
+    @property
+    def largest_step(self) -> int:
+        """Attempts of a step in which every proposal is a problem."""
+        proposals = len(self.tasks.kinds) * self.propose.prompts * self.propose.samples
+        return (
+            (self.population.teachers or self.population.students)
+            * proposals
+            * (self.solve.attempts)
+        )
 
     @property
     def has_both_roles(self) -> bool:

@@ -23,6 +23,7 @@ from typing import Self
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Arm, Parts, build_run, rebuild_run
+from redqueen.core.fork import fork_run
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import Row, StepState
 from redqueen.core.step import play_step
@@ -131,6 +132,20 @@ class Run:
             run.ledger.add_tables(parts.changes)
             run._stack = stack.pop_all()
         return run
+
+    @classmethod
+    def fork(
+        cls,
+        source: str | Path,
+        folder: str | Path | None = None,
+        settings: Sequence[str] = (),
+    ) -> Self:
+        """A new run that begins after the newest checkpoint of another one, with other settings,
+        given as `a.b=c`. Without a folder it gets one beside the other, `NAME-fork-1`, `-2`, ..."""
+        first = Path(source)
+        place = Path(folder) if folder else _free_name(first.resolve().parent, first.resolve().name)
+        fork_run(first, place, settings)
+        return cls.resume(place)
 
     @property
     def folder(self) -> Path:
@@ -308,6 +323,13 @@ _OWN = {
     "target_bounds",
 }
 """Settings of the update that worlds in one engine call may differ in."""
+
+
+def _free_name(root: Path, name: str) -> Path:
+    number = 1
+    while (root / f"{name}-fork-{number}").exists():
+        number += 1
+    return root / f"{name}-fork-{number}"
 
 
 def new_folder(root: Path, name: str) -> Path:

@@ -19,7 +19,7 @@ from redqueen.engine.text_sampler import (
     TextRequest,
     TextSampler,
 )
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.replies import BASE, SOUP, VOTE, Model, base_models
 from redqueen.evaluate.run_members import (
     RunMembers,
@@ -104,9 +104,12 @@ def open_target(
     if isinstance(source, Run):
         return target_of_run(source, members, world)
     source = source.folder if isinstance(source, RunReader) else source
-    selected = select_members(source, members, world)
-    if selected is not None:
-        return _open_members(selected, base, device, dtype, devices)
+    while (selected := select_members(source, members, world)) is not None:
+        try:
+            return _open_members(selected, base, device, dtype, devices)
+        except DataError:
+            if selected.checkpoint.folder.exists():
+                raise  # else a run that goes on has deleted it: there is a newer one
     if is_adapter(source):
         return _open_adapter(Path(source).expanduser(), base, device, dtype, devices)
     engine = _create_engine(EngineSpec(str(source), 0, device=device, dtype=dtype), devices)

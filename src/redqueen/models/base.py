@@ -210,8 +210,8 @@ def pick_device(device: Device) -> torch.device:
         raise ConfigError(f"the device '{device}' is not supported: auto, cpu, cuda or cuda:1")
     if picked.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            "--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, "
-            "or see `redqueen doctor`."
+            f"the device is '{device}', and torch sees no GPU here. `--device cpu` takes the CPU, "
+            "which is for small models; `redqueen doctor` says what torch sees."
         )
     return picked
 

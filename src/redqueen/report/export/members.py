@@ -14,6 +14,8 @@ from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.scores import suites
 
 if TYPE_CHECKING:
+    from redqueen.ledger.checkpoint import Checkpoint
+    from redqueen.ledger.members import SavedMember
     from redqueen.models.adapter import Adapter
 
 _ROLES = {
@@ -37,16 +39,19 @@ def export_member(
     `base`: where the run's base is now, if it moved.
     """
     from redqueen.evaluate.saved_adapters import load_adapters
-    from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
+    from redqueen.ledger.members import choose_member, read_newest, saved_members
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
-        checkpoint = newest_checkpoint(view.folder)
-        saved = choose_member(saved_members(checkpoint, view.world), member)
-        (adapter,) = load_adapters(view.folder, checkpoint, [saved], base)
-        scores = _scores(view, member, checkpoint.step)
-        facts = _facts(view, member, adapter.rank, checkpoint.step, scores)
+
+        def read(checkpoint: "Checkpoint") -> "tuple[int, SavedMember, Adapter]":
+            saved = choose_member(saved_members(checkpoint, view.world), member)
+            (adapter,) = load_adapters(view.folder, checkpoint, [saved], base)
+            return checkpoint.step, saved, adapter
+
+        step, saved, adapter = read_newest(view.folder, read)
+        facts = _facts(view, member, adapter.rank, step, _scores(view, member, step))
         _write(view, base, adapter, folder, merged, _ROLES[saved.role], facts)
     return folder
 
@@ -63,24 +68,27 @@ def export_soup(
     """Write all living students merged into one adapter: `mean`, their average truncated to their
     rank (a model soup), or a merge of your own by import path."""
     from redqueen.evaluate.saved_adapters import load_adapters
-    from redqueen.ledger.members import newest_checkpoint, saved_members
+    from redqueen.ledger.members import read_newest, saved_members
     from redqueen.stages.evolve.merge import merge_adapters
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
-        checkpoint = newest_checkpoint(view.folder)
-        students = [
-            saved for saved in saved_members(checkpoint, view.world) if saved.role != "teacher"
-        ]
-        if not students:
-            raise ConfigError(f"{view.name} has no students to average")
-        adapter = merge_adapters(load_adapters(view.folder, checkpoint, students, base), merge)
+
+        def read(checkpoint: "Checkpoint") -> "tuple[int, list[SavedMember], list[Adapter]]":
+            living = saved_members(checkpoint, view.world)
+            students = [saved for saved in living if saved.role != "teacher"]
+            if not students:
+                raise ConfigError(f"{view.name} has no students to average")
+            return checkpoint.step, students, load_adapters(view.folder, checkpoint, students, base)
+
+        step, students, adapters = read_newest(view.folder, read)
+        adapter = merge_adapters(adapters, merge)
         names = ", ".join(saved.id for saved in students)
         what = (
             f"The average of the students {names}, truncated to their rank. It was never trained."
         )
-        facts = _facts(view, "soup", adapter.rank, checkpoint.step, [])
+        facts = _facts(view, "soup", adapter.rank, step, [])
         _write(view, base, adapter, folder, merged, what, facts)
     return folder
 
