@@ -1,4 +1,4 @@
-"""What a setting takes and what it got, in words: none of Python's, nor of the library that checks."""
+"""What a setting takes and what it got, in plain words: none of Python's."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,9 @@ def explain_value(item: Any, path: str = "", names: Sequence[str] = ()) -> str:
         such = f", such as {path}.{names[0]}" if names else ""
         return f"is a section: set one of its settings{such}{got}"
     if kind in _LISTS:
-        such = f", such as {path}=[{_show(item['input'])}]" if path else ""
+        # without quotes, as a shell leaves it, a list is read as a text
+        names = [name.strip() for name in str(item["input"]).strip("[]").split(",")]
+        such = f""", such as "{path}={names}\"""" if path else ""
         return f"takes a list{such}{got}"
     takes = _TAKES.get(kind.partition("_")[0], item["msg"].replace("Input should", "must"))
     return f"{takes}{got}"

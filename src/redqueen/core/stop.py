@@ -21,8 +21,9 @@ def why_stop(state: StepState) -> str:
     if world.steps_without_problem >= stop.steps_without_problem:
         return (
             f"{where}: no proposal was a valid problem in "
-            f"{plural(world.steps_without_problem, 'step')}. The base may not understand the prompts (look at `verify/rejected/...`), or the "
-            "teachers have unlearned it (lower update.learning_rate)."
+            f"{plural(world.steps_without_problem, 'step')}. The base may not understand the "
+            "prompts (look at `verify/rejected/...`), or the teachers have unlearned it (lower "
+            "update.learning_rate)."
         )
     if world.steps_without_update >= stop.steps_without_update:
         return (

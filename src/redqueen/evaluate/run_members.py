@@ -184,7 +184,7 @@ def select_models(models: Sequence[Model], names: Sequence[str]) -> list[Model]:
             groups = [*_ROLES, CHOSEN]
             groups = [group for group in groups if any(_matches(model, group) for model in models)]
             ids = dict.fromkeys(model.member for model in models)
-            raise ConfigError(unknown("living member", name, [*ids, *groups, VOTE]))
+            raise ConfigError(unknown("living member", name, [*ids, *groups]))
     selected = [
         model for model in models if not names or any(_matches(model, name) for name in names)
     ]

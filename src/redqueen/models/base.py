@@ -230,6 +230,8 @@ class Place:
 
 def locate(source: str) -> Place:
     path = Path(source).expanduser()
+    if not source:
+        raise ConfigError("no base is named: `pawn`, a folder, a .gguf file, or owner/model")
     if source == "pawn":
         return Place("pawn", str(PAWN))
     if path.suffix == ".gguf":

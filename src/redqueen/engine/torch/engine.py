@@ -3,6 +3,7 @@ GPU."""
 
 import math
 import resource
+import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
@@ -208,6 +209,7 @@ class TorchEngine:
             files.append(folder / "optimizer" / f"{name}.safetensors")
             files[-1].parent.mkdir(parents=True, exist_ok=True)
             save_file(self.read_optimizer(slot), files[-1])
+            shutil.copymode(files[-2], files[-1])  # safetensors lets nobody else read it
         return [path.relative_to(folder) for path in files]
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
