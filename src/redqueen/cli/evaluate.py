@@ -37,8 +37,9 @@ def evaluate(
         str,
         typer.Argument(
             help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter "
-            "folder, the folder of a run (all members at once), a member of it (RUN/S2), what it "
-            "hands over (RUN/soup, RUN/chosen, RUN/vote), `gold` or `forged`."
+            "(its folder, or owner/name on the hub), the folder of a run (all members at once), a "
+            "member of it (RUN/S2), what it hands over (RUN/soup, RUN/chosen, RUN/vote), `gold` or "
+            "`forged`."
         ),
     ],
     suite: Annotated[

@@ -3,6 +3,7 @@
 The weights are those of the newest checkpoint.
 """
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,12 @@ def export_member(
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
+    portable: bool = False,
 ) -> Path:
     """Write a living member as a PEFT folder, or merged into its base as full weights.
 
-    `base`: where the run's base is now, if it moved.
+    `base`: where the run's base is now, if it moved. `portable`: the adapter's config has the
+    base's name only, and no place on this machine.
     """
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import choose_member, read_newest, saved_members
@@ -52,7 +55,7 @@ def export_member(
 
         step, saved, adapter = read_newest(view.folder, read)
         facts = _facts(view, member, adapter.rank, step, _scores(view, member, step))
-        _write(view, base, adapter, folder, merged, _ROLES[saved.role], facts)
+        _write(view, base, adapter, folder, merged, portable, _ROLES[saved.role], facts)
     return folder
 
 
@@ -64,6 +67,7 @@ def export_soup(
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
+    portable: bool = False,
 ) -> Path:
     """Write all living students merged into one adapter: `mean`, their average truncated to their
     rank (a model soup), or a merge of your own by import path."""
@@ -89,7 +93,7 @@ def export_soup(
             f"The average of the students {names}, truncated to their rank. It was never trained."
         )
         facts = _facts(view, "soup", adapter.rank, step, [])
-        _write(view, base, adapter, folder, merged, what, facts)
+        _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder
 
 
@@ -99,6 +103,7 @@ def _write(
     adapter: "Adapter",
     folder: Path,
     merged: bool,
+    portable: bool,
     what: str,
     facts: CardFacts,
 ) -> None:
@@ -114,10 +119,24 @@ def _write(
     else:
         from redqueen.models.peft_io import save_adapter
 
-        # The base's name, not where its files are on this machine.
         with fill(folder):
-            save_adapter(adapter, folder, base=facts.base, fingerprint=base_weights(view.about))
+            place = _put_base(view, base, folder)
+            place = facts.base if portable else place
+            save_adapter(adapter, folder, base=place, fingerprint=base_weights(view.about))
             (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
+
+
+def _put_base(view: RunView, base: str | None, folder: Path) -> str:
+    """Where `AutoPeftModel` finds the base: its name on the hub, its folder, or for Pawn, which has
+    no name there, a copy beside the adapter."""
+    from redqueen.models.base import PAWN
+
+    named = base or str(view.setting("base", view.about.get("base", "")))
+    if named == "pawn":
+        shutil.copytree(PAWN, folder / "base")
+        return str((folder / "base").resolve())
+    there = Path(named).expanduser()
+    return str(there.resolve()) if (there / "config.json").is_file() else named
 
 
 def _facts(
