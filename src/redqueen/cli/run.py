@@ -24,7 +24,7 @@ from redqueen.config.toml import RECIPES, find_recipe, load_config
 from redqueen.core.build import Arm, check_shared
 from redqueen.core.run import Run, StepResult
 from redqueen.errors import RedQueenError
-from redqueen.report.trackers import Trackers, check_trackers, track
+from redqueen.report.trackers import Trackers, check_trackers, sample_rows, track
 
 STOPPED_EARLY, SIGNALLED = 3, 128
 """Exit codes: nothing was left to learn before all steps were played; a signal ended the run, whose
@@ -195,6 +195,8 @@ def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepR
         world = state.world
         metrics = {**state.metrics, "time/step_s": step.seconds}
         trackers.step(step.number, metrics, world.arm if study else "")
+        if trackers:
+            trackers.samples(step.number, sample_rows(state))
         if world.stopped and study:
             note(f"{world.arm}, seed {world.seed}: {world.stopped}")
 
