@@ -47,6 +47,7 @@ app = new_app(
     help="Red Queen: teachers and students as LoRA adapters on one frozen model, "
     "in an arms race of verifiable problems.",
     no_args_is_help=True,
+    add_completion=True,
 )
 
 
