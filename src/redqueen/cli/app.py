@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),
+    "plot": ("redqueen.cli.plot:plot", "Draw a figure of a run as PDF, SVG or PNG."),
     "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side."),
     "eval": ("redqueen.cli.evaluate:evaluate", "Score a base, an adapter or a run's members."),
     "crossplay": (
