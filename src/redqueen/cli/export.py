@@ -115,7 +115,7 @@ def export(
     data: dict[str, Any] = {"license_id": license_id, "everything": everything}
     with TemporaryDirectory() if out is None else nullcontext(out) as place:
         to = Path(place) / "export" if out is None else out
-        if trainer in ("sft", "preference"):
+        if trainer == "sft" or trainer == "preference":
             path = export_attempts(folder, to, trainer, world, **data)
         elif trainer is not None:
             path = export_training(folder, to, trainer, world, **data)

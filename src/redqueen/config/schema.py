@@ -100,8 +100,8 @@ class Config(Section):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the base; auto: bfloat16 on a GPU, else float32."""
     trackers: tuple[Annotated[str, name_from("tracker")], ...] = ()
-    """Where else the metrics of every step go: tensorboard, wandb, trackio (optional extras), or
-    import paths of your own (`module:Class`). The ledger has them in any case."""
+    """Where else the metrics of every step go: tensorboard, wandb, trackio, mlflow (optional
+    extras), or import paths of your own (`module:Class`). The ledger has them in any case."""
     population: PopulationConfig = Field(default_factory=PopulationConfig)
     lora: LoraConfig = Field(default_factory=LoraConfig)
     engine: EngineConfig = Field(default_factory=EngineConfig)

@@ -16,7 +16,7 @@ const EXPLAINED = {
   "rewards": [
     "What members earned in a step, on average, and what they are trained to increase.",
     "Both stay above their lowest value and move against each other.",
-    "The teachers' falls to its floor: their problems are invalid, trivial, or solved by nobody."],
+    "The teachers' falls to its floor: their problems are invalid, all-pass or zero-pass."],
   "validity": [
     "Proposals that can be run, give the same answer every time and are new; and attempts that cannot be read.",
     "Many valid proposals, few malformed attempts.",
