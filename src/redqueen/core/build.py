@@ -287,8 +287,13 @@ def _about(config: Config, engine: Engine) -> dict[str, str]:
         "blocks": json.dumps(blocks),  # slots that were computed together
         "version": __version__,
         "machine": json.dumps(machine),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": today(),
     }
+
+
+def today() -> str:
+    """The date and time for the record: nothing else depends on the clock."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _installed(package: str) -> str:

@@ -10,13 +10,12 @@ import shutil
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from redqueen.config.schema import Config
 from redqueen.config.toml import set_value, to_toml, validate
-from redqueen.core.build import Arm, check_shared, read_arms, world_rows
+from redqueen.core.build import Arm, check_shared, read_arms, today, world_rows
 from redqueen.errors import ConfigError, explain_disk
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
 from redqueen.ledger.durable import make_folder, remove_tree, sync, walk
@@ -140,7 +139,7 @@ def _copy_ledger(
             "config": to_toml(arms[0][1]),
             "steps": str(arms[0][1].steps),
             "origin": json.dumps({**origin, "step": step, "settings": changed}),
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "created": today(),
             **{name: "" for name in ledger.about if name.startswith("ended")},
         }
         rows = [{"name": name, "value": value} for name, value in about.items()]
