@@ -15,7 +15,7 @@ Names are imported when they are first used: `import redqueen` loads neither tor
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from redqueen.config.schema import Config

@@ -55,6 +55,11 @@ def explain_disk(path: Path | None = None) -> Iterator[None]:
         ) from error
 
 
+def plural(number: int, noun: str) -> str:
+    """Such as `1 step` or `2,000 steps`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
     """The message for a name that is not one of the choices, with the nearest one."""
     known = sorted(choices)

@@ -14,7 +14,7 @@ from redqueen.cli.app import app
 from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.critique import CritiqueFile
 from redqueen.evaluate.suites import load_suite
-from redqueen.report.export.attempts import export_attempts
+from redqueen.report.export.judged import export_judged
 from redqueen.tasks.prompts import load_prompt_format
 from tests.science.test_games import solver
 from tests.scripted import TrustingSandbox, play, scripted_run, teacher
@@ -78,8 +78,8 @@ def test_attempts_of_a_run_are_a_suite(run: Path, tmp_path: Path) -> None:
 
 def test_a_run_without_pairs_and_a_broken_file_say_so(tmp_path: Path, run: Path) -> None:
     with pytest.raises(ConfigError, match="no pair of a correct and a wrong attempt"):
-        export_attempts(run, tmp_path / "none", world=7)
-    file = export_attempts(run, tmp_path / "pairs")
+        export_judged(run, tmp_path / "none", world=7)
+    file = export_judged(run, tmp_path / "pairs")
     row = json.loads(file.read_text().splitlines()[0])
     file.write_text(json.dumps({**row, "verdict": "maybe"}) + "\n")
     with pytest.raises(DataError, match=r"line 1: expected the verdict correct or wrong"):

@@ -345,7 +345,7 @@ def test_what_is_left_of_another_run_is_not_mistaken_for_a_part_of_a_new_one(
 
 def test_a_run_that_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot create a run"):
+    with pytest.raises(ConfigError, match="file is not a folder"):
         Ledger.create(tmp_path / "file/run", ABOUT, WORLDS)
     with pytest.raises(ValueError, match="unknown column of the table worlds"):
         Ledger.create(tmp_path / "run", ABOUT, [{**WORLDS[0], "sead": 1}])

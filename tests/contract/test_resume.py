@@ -73,7 +73,7 @@ def test_the_same_base_in_another_format_is_taken(made: Path, bases: Path, tmp_p
 
 
 def test_fewer_steps_than_were_played_are_refused(run: Path) -> None:
-    with pytest.raises(ConfigError, match="has 1 steps already"):
+    with pytest.raises(ConfigError, match="has 1 step already"):
         Run.resume(run, steps=0)
 
 

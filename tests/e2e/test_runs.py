@@ -74,7 +74,7 @@ def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_e
     assert f"{folder} is locked by process {first.process.pid}." in second.err
     first.signal(signal.SIGINT)
     first.signal(signal.SIGCONT)
-    first.wait()
+    first.wait(130)
     assert "ending after this step; once more ends at once" in first.err
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
     assert step < 3 and first.err.endswith(
@@ -91,7 +91,7 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: 
     command = begin(*tiny(folder)).until(r" 1/3 ")
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
         command.signal(number)
-    command.wait(130)
+    command.wait(143)  # signals that wait together are handled by number: SIGTERM comes second
     ((step,),) = rows(folder, "SELECT max(step) FROM marks")
     assert (
         step < 3
@@ -219,7 +219,7 @@ def test_a_run_without_a_valid_problem_stops_and_says_why(begin: Begin, tmp_path
     command = begin(
         *tiny(tmp_path / "run", "propose.max_tokens=1", "stop.steps_without_problem=1")
     ).wait(3)
-    assert "stopped after step 1: no proposal was a valid problem in 1 steps." in command.err
+    assert "stopped after step 1: no proposal was a valid problem in 1 step." in command.err
     assert rows(
         tmp_path / "run", "SELECT value LIKE 'stopped after step 1%' FROM run WHERE name = 'ended'"
     ) == [(1,)]

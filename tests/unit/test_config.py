@@ -55,7 +55,7 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
         ),
         (
             ["population.students=0"],
-            r"population.students: Input should be greater than or equal to 1; got 0",
+            r"population.students: must be greater than or equal to 1; got 0",
         ),
         (
             [
@@ -81,7 +81,7 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
         (["match.scheme=pfps"], r"^match.scheme: unknown match scheme 'pfps'. Did you mean 'pfsp'"),
         (
             ["rate.outcome={type='threshold', threshold=1}"],
-            r"^rate.outcome: rating outcome 'threshold': threshold: Input should be less than 1; got 1$",
+            r"^rate.outcome: rating outcome 'threshold': threshold: must be less than 1; got 1$",
         ),
         (
             ["rate.outcome.threshold=0.6"],

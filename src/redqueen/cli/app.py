@@ -17,10 +17,12 @@ COMMANDS = {
     "run": ("redqueen.cli.run:run", "Play the arms race."),
     "study": ("redqueen.cli.run:study", "Play several sets of rules as worlds of one run."),
     "resume": ("redqueen.cli.run:resume", "Go on with a run that was stopped or killed."),
+    "fork": ("redqueen.cli.run:fork", "Start a new run from another's checkpoint."),
     "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
     "play": ("redqueen.cli.play:play", "Answer a run's problems yourself, against its students."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),
+    "plot": ("redqueen.cli.plot:plot", "Draw a figure of a run as PDF, SVG or PNG."),
     "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side."),
     "eval": ("redqueen.cli.evaluate:evaluate", "Score a base, an adapter or a run's members."),
     "crossplay": (
@@ -60,6 +62,7 @@ app = new_app(
     help="Red Queen: teachers and students as LoRA adapters on one frozen model, "
     "in an arms race of verifiable problems.",
     no_args_is_help=True,
+    add_completion=True,
 )
 
 

@@ -1,11 +1,19 @@
 """`redqueen config`: every setting there is."""
 
+from typing import Annotated
+
 import typer
 
-from redqueen.cli.options import ConfigFile, Settings
+from redqueen.cli.options import Settings
 from redqueen.config.toml import load_config, to_toml
 
 
-def config(file: ConfigFile = None, settings: Settings = None) -> None:
+def config(
+    recipe: Annotated[
+        str | None,
+        typer.Argument(help="A recipe by name, or a TOML file; without one, the defaults."),
+    ] = None,
+    settings: Settings = None,
+) -> None:
     """Print every setting with its value and meaning, as TOML."""
-    typer.echo(to_toml(load_config(file, settings or [])), nl=False)
+    typer.echo(to_toml(load_config(recipe, settings or [])), nl=False)

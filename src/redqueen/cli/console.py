@@ -2,6 +2,7 @@
 stays data."""
 
 import logging
+import time
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -9,6 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from redqueen.report.escape import escape_controls
 
 notes = Console(stderr=True, highlight=False)
+_LINE_EVERY_S = 20.0
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
@@ -49,6 +51,18 @@ def progress() -> Progress:
         console=notes,
         disable=not notes.is_terminal,
     )
+
+
+class SlowLines:
+    """Progress where standard error is not a terminal: a line now and then."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.said = what, time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        if not notes.is_terminal and time.monotonic() - self.said >= _LINE_EVERY_S:
+            self.said = time.monotonic()
+            note(f"{self.what}: {done:,} of {total:,} replies")
 
 
 def warn_if_unsafe(unsafe: bool) -> None:

@@ -25,7 +25,18 @@ from redqueen.pawn.heldout import FOLDER, load_suite
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.selftest import find_failures
 
-EXTRAS = ("peft", "gguf", "datasets")
+EXTRAS = {
+    "gguf": "gguf",
+    "ray": "ray",
+    "parquet": "pyarrow",
+    "hub": "datasets",
+    "plot": "matplotlib",
+    "tensorboard": "tensorboard",
+    "trackio": "trackio",
+    "wandb": "wandb",
+    "mlflow": "mlflow",
+}
+"""By the extra of the package, what it installs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +154,10 @@ def _data() -> list[Finding]:
 
 
 def _extras() -> list[Finding]:
-    return [_installed("extras", name, "not installed (optional)") for name in EXTRAS]
+    return [
+        _installed("extras", package, f"not installed: pip install 'redqueen[{extra}]'")
+        for extra, package in EXTRAS.items()
+    ]
 
 
 def _installed(topic: str, name: str, otherwise: str) -> Finding:

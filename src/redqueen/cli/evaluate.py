@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from redqueen.cli import gold
-from redqueen.cli.console import note, progress, warn_if_unsafe
+from redqueen.cli.console import SlowLines, note, progress, warn_if_unsafe
 from redqueen.cli.eval_tables import model_table, population_table, proposals_table, tier_table
 from redqueen.cli.options import Device, Json, SandboxMode
 from redqueen.errors import ConfigError
@@ -37,8 +37,9 @@ def evaluate(
         str,
         typer.Argument(
             help="A base (`pawn`, a folder, a .gguf file, owner/model on the hub), a PEFT adapter "
-            "folder, the folder of a run (all members at once), a member of it (RUN/S2), what it "
-            "hands over (RUN/soup, RUN/chosen, RUN/vote), `gold` or `forged`."
+            "(its folder, or owner/name on the hub), the folder of a run (all members at once), a "
+            "member of it (RUN/S2), what it hands over (RUN/soup, RUN/chosen, RUN/vote), `gold` or "
+            "`forged`."
         ),
     ],
     suite: Annotated[
@@ -221,12 +222,15 @@ def _explain_interrupt(cache: Path | None) -> Iterator[None]:
 
 def _with_progress(task: EvalTask, evaluate_task: "partial[EvalResult]") -> EvalResult:
     started = time.monotonic()
+    lines = SlowLines(task.suite.name)
     with progress() as bar:
         bar_task = bar.add_task(task.suite.name, total=None)
-        result = evaluate_task(
-            task,
-            on_progress=lambda done, total: bar.update(bar_task, completed=done, total=total),
-        )
+
+        def show(done: int, total: int) -> None:
+            bar.update(bar_task, completed=done, total=total)
+            lines(done, total)
+
+        result = evaluate_task(task, on_progress=show)
     seconds = time.monotonic() - started
     warning = f" ({result.note})" if result.note else ""
     note(f"{task.suite.name}: {len(result.replies)} replies in {seconds:.0f} s{warning}")

@@ -1,7 +1,9 @@
 """`redqueen export`: members, their average, or the curriculum of a run, for other tools."""
 
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -9,6 +11,8 @@ from rich.console import Console
 from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.errors import ConfigError
 from redqueen.report.export.attempts import export_attempts
+from redqueen.report.export.hub import HubKind, check_name, push_folder
+from redqueen.report.export.judged import export_judged
 from redqueen.report.export.members import export_member, export_soup
 from redqueen.report.export.problems import export_problems
 from redqueen.report.export.training import export_training
@@ -16,7 +20,10 @@ from redqueen.report.export.training import export_training
 
 def export(
     folder: RunFolder,
-    out: Annotated[Path, typer.Option(help="Folder to write to; it must be empty.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder to write to; it must be empty. With --push it may be left out."),
+    ] = None,
     member: Annotated[
         str | None, typer.Option(help="A living member, such as S2 or T1.30, as a PEFT folder.")
     ] = None,
@@ -42,8 +49,9 @@ def export(
         bool,
         typer.Option(
             "--attempts",
-            help="A correct and a wrong attempt at each problem that has both: a suite for critics "
-            "(redqueen eval TARGET --suite OUT/attempts.jsonl).",
+            help="What students wrote, graded. With --as: to train on. Without: a correct and a "
+            "wrong one at each problem that has both, as a suite for critics (redqueen eval TARGET "
+            "--suite OUT/attempts.jsonl).",
         ),
     ] = False,
     world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
@@ -52,17 +60,44 @@ def export(
         typer.Option("--format", help="Of the problems; parquet needs the extra of that name."),
     ] = "jsonl",
     trainer: Annotated[
-        Literal["verifiers", "trl", "datasets"] | None,
+        Literal["verifiers", "trl", "datasets", "sft", "preference"] | None,
         typer.Option(
             "--as",
-            help="The problems for a trainer: an installable taskset for verifiers, rows and a "
-            "reward function for TRL's GRPO, or a data set for Hugging Face.",
+            help="Problems: an installable taskset for verifiers, rows and a reward function for "
+            "TRL's GRPO, or a data set for Hugging Face. Attempts: correct ones as sft, correct "
+            "and wrong ones as preference pairs.",
         ),
     ] = None,
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="With --as: also problems that every attempt solved, or none, which teach "
+            "nothing.",
+        ),
+    ] = False,
+    license_id: Annotated[
+        str | None,
+        typer.Option(
+            "--license",
+            help="Of exported data, such as cc-by-4.0; by default apache-2.0 for what Pawn wrote, "
+            "else unknown.",
+        ),
+    ] = None,
+    push: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER/NAME",
+            help="Upload it, with its card, to the Hugging Face hub (or HF_ENDPOINT).",
+        ),
+    ] = None,
+    public: Annotated[
+        bool, typer.Option("--public", help="With --push: a repository that all can read.")
+    ] = False,
     base: MovedBase = None,
 ) -> None:
-    """Export a member, the average of the students, or problems and attempts of a run, for other
-    tools."""
+    """Export a member, the average of the students, the problems or the attempts of a run, for
+    other tools."""
     chosen = {
         "--member": member is not None,
         "--soup": soup,
@@ -75,16 +110,43 @@ def export(
             "say what to export: one of --member ID, --soup, --problems and --attempts; "
             f"got {' and '.join(names) or 'none'}"
         )
-    if trainer is not None and not problems:
+    _check_trainer(trainer, problems, attempts)
+    if push is not None:
+        check_name(push)
+    elif out is None:
+        raise ConfigError("say where to write to with --out, or where to upload it with --push")
+    weights: dict[str, Any] = {"merged": merged, "world": world, "base": base}
+    data: dict[str, Any] = {"license_id": license_id, "everything": everything}
+    with TemporaryDirectory() if out is None else nullcontext(out) as place:
+        to = Path(place) / "export" if out is None else out
+        if trainer == "sft" or trainer == "preference":
+            path = export_attempts(folder, to, trainer, world, **data)
+        elif trainer is not None:
+            path = export_training(folder, to, trainer, world, **data)
+        elif attempts:
+            path = export_judged(folder, to, world)
+        elif problems:
+            path = export_problems(folder, to, form, world, license_id=license_id)
+        elif member is not None:
+            path = export_member(folder, member, to, portable=push is not None, **weights)
+        else:
+            path = export_soup(folder, to, portable=push is not None, **weights)
+        if out is not None:
+            _say(f"exported: {path}")
+        if push is not None:
+            kind: HubKind = "dataset" if problems or attempts else "model"
+            _say(f"pushed: {push_folder(to, push, kind, private=not public)}")
+
+
+def _check_trainer(trainer: str | None, problems: bool, attempts: bool) -> None:
+    is_for_attempts = trainer in ("sft", "preference")
+    if attempts and trainer is not None and not is_for_attempts:
+        raise ConfigError("--attempts go with --as sft or --as preference, or without --as")
+    if is_for_attempts and not attempts:
+        raise ConfigError(f"--as {trainer} exports attempts: give --attempts")
+    if trainer is not None and not attempts and not problems:
         raise ConfigError("--as says how to export problems: give --problems as well")
-    if trainer is not None:
-        path = export_training(folder, out, trainer, world)
-    elif attempts:
-        path = export_attempts(folder, out, world)
-    elif problems:
-        path = export_problems(folder, out, form, world)
-    elif member is not None:
-        path = export_member(folder, member, out, merged=merged, world=world, base=base)
-    else:
-        path = export_soup(folder, out, merged=merged, world=world, base=base)
-    Console(highlight=False).print(f"exported: {path}", soft_wrap=True, markup=False)
+
+
+def _say(text: str) -> None:
+    Console(highlight=False).print(text, soft_wrap=True, markup=False)

@@ -1,15 +1,16 @@
 """What a run prints at its end: its members, and what the students gained over the base."""
 
 import math
+import shlex
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.core.run import Run
 from redqueen.core.world import World
+from redqueen.errors import plural
 from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, NOT_MEMBERS, SOUP, VOTE
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.statistics import mean, paired_difference, t_interval
@@ -22,10 +23,11 @@ Scores = dict[str, list[float]]
 
 def show_final(
     run: Run,
-    folder: Path,
     measured: tuple[EvalResult, EvalResult | None] | None,
+    steps: int,
     steps_s: float,
 ) -> None:
+    """`steps` were played now, in so many seconds."""
     console = Console(highlight=False, soft_wrap=True)
     result, vote = measured or (None, None)
     if len(run.worlds) == 1:
@@ -41,13 +43,38 @@ def show_final(
     elif result:
         _many_worlds(console, run, result, vote)
     console.print(
-        f"{run.step} steps in {steps_s:.0f} s. Everything is in {folder}: "
+        f"{plural(steps, 'step')} in {steps_s:.0f} s. Everything is in {run.folder}: "
         "run.sqlite (the ledger), checkpoints/",
         markup=False,
     )
-    console.print(
-        f"compare two runs of equal settings with: redqueen digest {folder}", markup=False
-    )
+
+
+def show_next(run: Run) -> None:
+    """What to open, and what to try."""
+    folder, further = shlex.quote(str(run.folder)), 2 * run.step
+    chosen = run.worlds[0].chosen or run.worlds[0].students[0].id
+    lines = {
+        f"report {folder}": "the page of all worlds",
+        f"compare {folder}": "the arms side by side, with tests",
+    }
+    if len(run.worlds) == 1:
+        lines = {
+            f"eval {folder}/{chosen} --suite heldout": "the chosen student on more problems",
+            f"export {folder} --member {chosen} --out {chosen}": "that student as a PEFT adapter",
+            f"export {folder} --problems --as trl --out problems": "problems to train on elsewhere",
+        }
+    lines |= {
+        f"resume {folder} --steps {further}": "play on",
+        f"fork {folder} --set steps={further} --set seed=1": "play on with other settings",
+        f"digest {folder}": "one hash, equal for runs with equal records",
+    }
+    console = Console(highlight=False, soft_wrap=True)
+    page = run.folder / "report.html"
+    opened = f"Open {page} in a browser. " if page.exists() else ""
+    console.print(f"{opened}What to try next:", markup=False)
+    width = max(map(len, lines))
+    for command, why in lines.items():
+        console.print(f"  redqueen {command:{width}}  {why}", markup=False)
 
 
 def suite_label(suite: str) -> str:

@@ -56,5 +56,7 @@ def new_app(commands: Commands | None = None, **settings: Any) -> typer.Typer:
     if commands is not None:
         settings["cls"] = type("Group", (LazyGroup,), {"table": commands})
     return typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None, **settings
+        **{"add_completion": False, **settings},
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
     )

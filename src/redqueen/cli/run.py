@@ -4,7 +4,7 @@ report."""
 import json
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
@@ -14,7 +14,7 @@ import typer
 
 from redqueen.cli.console import note
 from redqueen.cli.dry_run import show_plan
-from redqueen.cli.final import show_final
+from redqueen.cli.final import show_final, show_next
 from redqueen.cli.measure import check_suite, measure, measure_if_due
 from redqueen.cli.options import MovedBase, RunFolder, Settings
 from redqueen.cli.progress import StepProgress
@@ -24,10 +24,11 @@ from redqueen.config.toml import RECIPES, find_recipe, load_config
 from redqueen.core.build import Arm, check_shared
 from redqueen.core.run import Run, StepResult
 from redqueen.errors import RedQueenError
-from redqueen.report.trackers import Trackers, check_trackers, track
+from redqueen.report.trackers import Trackers, check_trackers, sample_rows, track
 
-STOPPED_EARLY, INTERRUPTED = 3, 130
-"""Exit codes: nothing was left to learn before all steps were played; ended within a step."""
+STOPPED_EARLY, SIGNALLED = 3, 128
+"""Exit codes: nothing was left to learn before all steps were played; a signal ended the run, whose
+number is added: 130 for Ctrl-C, 143 for SIGTERM."""
 _RECIPES = ", ".join(
     sorted(path.stem for path in RECIPES.glob("*.toml") if not path.stem.startswith("study-"))
 )
@@ -108,6 +109,23 @@ def resume(
         _play(run)
 
 
+def fork(
+    folder: RunFolder,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder of the new run; by default RUN-fork-1, -2, ...")
+    ] = None,
+    settings: Settings = None,
+) -> None:
+    """Start a new run from the newest checkpoint of another, with other settings.
+
+    It has the members, ratings, archive and records of the first one up to there. Anything may
+    change but what these have to fit: base, dtype, lora, population, the size of the hall of fame.
+    """
+    with Run.fork(folder, out, settings or []) as run:
+        note(f"{run.folder} goes on after step {run.step} of {folder}")
+        _play(run)
+
+
 def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> None:
     """Create a run and play it. Its folder is made last, when every setting has been checked."""
     config = arms[0][1]
@@ -122,15 +140,15 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> N
 
 
 def _play(run: Run) -> None:
-    started, folder = time.monotonic(), run.folder
+    started, first, folder = time.monotonic(), run.step, run.folder
     trackers = track(run)
-    with _stop_requests() as stop_requested, trackers, StepProgress(run) as progress:
+    with _stop_requests() as stop_requests, trackers, StepProgress(run) as progress:
         try:
             measure_if_due(run)
             for step in run:
                 _show_step(run, progress, trackers, step)
                 measure_if_due(run)
-                if stop_requested():
+                if stop_requests:
                     break
         except FloatingPointError as error:
             why = (
@@ -150,20 +168,22 @@ def _play(run: Run) -> None:
                 f"ended in step {run.step + 1}, of which nothing is kept. "
                 f"Go on with: redqueen resume {folder}"
             )
-            raise typer.Exit(INTERRUPTED) from interrupt
+            number = stop_requests[-1] if stop_requests else signal.SIGINT
+            raise typer.Exit(SIGNALLED + number) from interrupt
     if not run.stop_reason and run.step < run.config.steps:
         note(
             f"stopped after step {run.step} of {run.config.steps}. "
             f"Go on with: redqueen resume {folder}"
         )
-        return
+        raise typer.Exit(SIGNALLED + stop_requests[0])
     early = bool(run.stop_reason) and not all(world.has_enough_tokens for world in run.worlds)
     if run.stop_reason:
         note(run.stop_reason, "bold red" if early else "")
     steps_s = time.monotonic() - started
-    show_final(run, folder, measure(run), steps_s)
+    show_final(run, measure(run), run.step - first, steps_s)
     if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
         write_report([folder])
+    show_next(run)
     if early:
         raise typer.Exit(STOPPED_EARLY)
 
@@ -175,17 +195,21 @@ def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepR
         world = state.world
         metrics = {**state.metrics, "time/step_s": step.seconds}
         trackers.step(step.number, metrics, world.arm if study else "")
+        if trackers:
+            trackers.samples(step.number, sample_rows(state))
         if world.stopped and study:
             note(f"{world.arm}, seed {world.seed}: {world.stopped}")
 
 
 @contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
-    """Whether a stop was asked for. The first Ctrl-C or SIGTERM asks for one after the step, the
-    second ends the run at once; steps in the ledger stay either way."""
+def _stop_requests() -> Iterator[list[int]]:
+    """The signals that asked for a stop. The first Ctrl-C or SIGTERM asks for one after the step,
+    the second ends the run at once; steps in the ledger stay either way."""
+    requests: list[int] = []
     notices: list[Thread] = []
 
     def handle(number: int, frame: object) -> None:
+        requests.append(number)
         if notices:
             raise KeyboardInterrupt
         # a signal may arrive while a line is being printed: another thread can wait for its end
@@ -195,7 +219,7 @@ def _stop_requests() -> Iterator[Callable[[], bool]]:
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: bool(notices)
+        yield requests
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -10,11 +10,20 @@ one, a free table `settings = {...}` is passed on as it is.
 """
 
 import importlib
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, SerializeAsAny, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    field_validator,
+)
 
+from redqueen.config.messages import explain_value
 from redqueen.config.section import Section
 from redqueen.errors import ConfigError, unknown
 
@@ -42,6 +51,16 @@ class CustomChoice(Choice):
 
     settings: dict[str, Any] = Field(default_factory=dict)
     """Passed on as they are."""
+
+    @field_validator("settings")
+    @classmethod
+    def _check_numbers(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        """They go into the ledger as JSON, which has no word for the others."""
+        try:
+            json.dumps(settings, allow_nan=False, default=str)
+        except ValueError as error:
+            raise ValueError(f"takes finite numbers; got {settings}") from error
+        return settings
 
     @property
     def options(self) -> Any:
@@ -120,9 +139,9 @@ class Registry(Mapping[str, T], Generic[T]):
         if item["type"] == "extra_forbidden":
             message = unknown("setting", where, settings.model_fields)
         elif item["type"] == "value_error":  # the message says what was given
-            message = str(item["ctx"]["error"])
+            message = f"{where}: {item['ctx']['error']}" if where else str(item["ctx"]["error"])
         else:
-            message = f"{where}: {item['msg']}; got {item['input']!r}"
+            message = f"{where}: {explain_value(item)}"
         return f"{self.what} '{name}': {message}"
 
 

@@ -44,10 +44,15 @@ class SandboxConfig(Section):
     def total_memory_mb(self) -> int:
         if self.memory_mb:
             return self.memory_mb
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        for name in ("memory.max", "memory/memory.limit_in_bytes"):
-            try:
-                memory = min(memory, int(Path("/sys/fs/cgroup", name).read_text()))
-            except (OSError, ValueError):  # no such group, or no limit
-                continue
-        return memory * 3 // 4 >> 20
+        return machine_memory() * 3 // 4 >> 20
+
+
+def machine_memory() -> int:
+    """Bytes that this machine, or the container, has."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            memory = min(memory, int(Path("/sys/fs/cgroup", name).read_text()))
+        except (OSError, ValueError):  # no such group, or no limit
+            continue
+    return memory

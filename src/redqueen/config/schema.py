@@ -25,6 +25,8 @@ from redqueen.config.stages import (
     WarmupConfig,
 )
 
+_LARGEST_STEP = 10_000_000
+
 
 class TasksConfig(Section):
     kinds: tuple[Annotated[str, name_from("task kind")], ...] = Field(
@@ -99,9 +101,9 @@ class EvaluateConfig(Section):
 
 
 class Config(Section):
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     """The seed of every random stream."""
-    steps: int = Field(default=200, ge=1)
+    steps: int = Field(default=200, ge=1, le=10**9)
     """Steps of a run."""
     base: str = "pawn"
     """The frozen model: `pawn`, a folder, a .gguf file, or owner/model on the hub."""
@@ -110,8 +112,8 @@ class Config(Section):
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
     """Of the base; auto: bfloat16 on a GPU, else float32."""
     trackers: tuple[Annotated[str, name_from("tracker")], ...] = ()
-    """Where else the metrics of every step go: tensorboard, wandb, trackio (optional extras), or
-    import paths of your own (`module:Class`). The ledger has them in any case."""
+    """Where else the metrics of every step go: tensorboard, wandb, trackio, mlflow (optional
+    extras), or import paths of your own (`module:Class`). The ledger has them in any case."""
     games: Games = Field(default={"race": 1.0}, validate_default=True)
     """What students do with the problems of a step, by share. Every problem is attempted, as in the
     race. A share is the chance that a problem is then played further as this game: `critique`
@@ -170,6 +172,12 @@ class Config(Section):
             raise ValueError(
                 "reward.teacher=regret compares students: set match.students_per_problem=2 or more"
             )
+        if self.largest_step > _LARGEST_STEP:
+            raise ValueError(
+                f"a step would have {self.largest_step:,} attempts, more than the "
+                f"{_LARGEST_STEP:,} that are possible: lower population, propose.prompts, "
+                "propose.samples or solve.attempts"
+            )
         if self.evolve.hall_of_fame.size and not self.is_rated:
             raise ValueError(
                 "evolve.hall_of_fame needs rated teachers and students: not with fixed problems, "
@@ -198,6 +206,16 @@ class Config(Section):
         """Adapter slots of a world: its members, and those of its hall of fame."""
         population = self.population
         return population.teachers + population.students + 2 * self.evolve.hall_of_fame.size
+
+    @property
+    def largest_step(self) -> int:
+        """Attempts of a step in which every proposal is a problem."""
+        proposals = len(self.tasks.kinds) * self.propose.prompts * self.propose.samples
+        return (
+            (self.population.teachers or self.population.students)
+            * proposals
+            * (self.solve.attempts)
+        )
 
     @property
     def has_both_roles(self) -> bool:

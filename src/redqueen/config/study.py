@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.config.schema import Config, merge
-from redqueen.config.toml import find_recipe, read_toml, set_value, validate
+from redqueen.config.toml import RECIPES, find_recipe, read_toml, set_value, validate
 from redqueen.errors import ConfigError, unknown
 
 _KEYS = ("recipe", "seeds", "outcomes", "migration", "common", "arms")
@@ -22,6 +22,11 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
     """The worlds of a study, by arm and then by seed. What is set on the command line is set in
     every arm; `seeds` can be, too."""
     study = read_toml(path)
+    if "arms" not in study:
+        raise ConfigError(
+            f"{path.stem} is a recipe, not a study: it has no arms. Play it with "
+            f"`redqueen run {path.stem if path.parent == RECIPES else path}`"
+        )
     for key in study:
         if key not in _KEYS:
             raise ConfigError(f"{path}: " + unknown("part of a study", key, _KEYS))

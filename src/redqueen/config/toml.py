@@ -4,14 +4,14 @@ that order."""
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import tomlkit
 from pydantic import BaseModel, ValidationError
 from tomlkit.items import Item, Table
 
+from redqueen.config.explain import explain
 from redqueen.config.registry import Choice
-from redqueen.config.renamed import find_renamed, find_renamed_row
 from redqueen.config.schema import Config, merge
 from redqueen.errors import ConfigError, unknown
 
@@ -57,7 +57,7 @@ def validate(values: Mapping[str, Any]) -> Config:
     try:
         return Config.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("\n".join(_explain(item) for item in error.errors())) from error
+        raise ConfigError("\n".join(explain(item) for item in error.errors())) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:
@@ -92,40 +92,6 @@ def _read_value(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def _explain(item: Any) -> str:
-    path = [str(part) for part in item["loc"]]
-    where = ".".join(path)
-    if item["type"] == "extra_forbidden":
-        if renamed := find_renamed(where, item["input"]):
-            return "\n".join(f"{old} is now {new}" for old, new in renamed.items())
-        return f"{where}: " + unknown("setting", path[-1], _names_in(path[:-1]))
-    for old, new in find_renamed_row(where, item["input"]).items():
-        return f"{where}: {old} is now {new}"
-    if item["type"] == "value_error":
-        # a check of ours, of a choice or of settings that do not go together: it says what we got
-        message = item["ctx"]["error"]
-        return f"{where}: {message}" if where else str(message)
-    return f"{where}: {item['msg']}; got {item['input']!r}"
-
-
-def _names_in(path: Sequence[str]) -> list[str]:
-    """Names that are possible in a section."""
-    sections: list[type[BaseModel]] = [Config]
-    for name in path:
-        fields = [
-            section.model_fields[name] for section in sections if name in section.model_fields
-        ]
-        sections = [inner for field in fields for inner in _sections_in(field.annotation)]
-    return sorted({name for section in sections for name in section.model_fields})
-
-
-def _sections_in(annotation: Any) -> list[type[BaseModel]]:
-    """The sections within a type: itself, the variants of a union, the items of a list."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return [section for inner in get_args(annotation) for section in _sections_in(inner)]
 
 
 def to_toml(config: Config) -> str:

@@ -23,7 +23,7 @@ from redqueen.core.world import World, new_world
 from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine, EngineSpec, create_engine
 from redqueen.engine.text_sampler import EngineTextSampler
-from redqueen.errors import ConfigError, unknown
+from redqueen.errors import ConfigError, plural, unknown
 from redqueen.ledger.checkpoint import Checkpoints
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.store import Ledger, Rows, about_of, base_weights, last_step, open_to_read
@@ -85,7 +85,7 @@ def build_run(stack: ExitStack, arms: Sequence[Arm], make_folder: Callable[[], P
     folder = make_folder()
     stack.enter_context(RunLock(folder))
     about = {**_about(config, engine), **fitted}
-    ledger = Ledger.create(folder, about, _world_rows(arms))
+    ledger = Ledger.create(folder, about, world_rows(arms))
     return _assemble(stack, config, worlds, ports, ledger)
 
 
@@ -108,7 +108,7 @@ def rebuild_run(stack: ExitStack, folder: Path, steps: int | None, base: str | N
     if config.steps != before.steps:
         about = {"config": to_toml(config), "steps": str(config.steps), "ended": ""}
         rows = [{"name": name, "value": value} for name, value in about.items()]
-        parts.changes = {"run": rows, "worlds": _world_rows(arms)}
+        parts.changes = {"run": rows, "worlds": world_rows(arms)}
     return parts
 
 
@@ -230,7 +230,7 @@ def _assemble(
     return Parts(config, worlds, ports, ledger, checkpoints)
 
 
-def _world_rows(arms: Sequence[Arm]) -> list[dict[str, object]]:
+def world_rows(arms: Sequence[Arm]) -> list[dict[str, object]]:
     return [
         {"world": number, "arm": arm, "seed": config.seed, "config": config.model_dump_json()}
         for number, (arm, config) in enumerate(arms)
@@ -242,8 +242,8 @@ def _check_steps(folder: Path, steps: int) -> None:
         done = last_step(connection)
     if steps < done:
         raise ConfigError(
-            f"the run in {folder} has {done} steps already: --steps says to which step it is to "
-            "go on"
+            f"the run in {folder} has {plural(done, 'step')} already: --steps says to which step "
+            "it is to go on"
         )
 
 
@@ -291,8 +291,13 @@ def _about(config: Config, engine: Engine) -> dict[str, str]:
         "blocks": json.dumps(blocks),  # slots that were computed together
         "version": __version__,
         "machine": json.dumps(machine),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "created": today(),
     }
+
+
+def today() -> str:
+    """The date and time for the record: nothing else depends on the clock."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _installed(package: str) -> str:

@@ -22,6 +22,8 @@ from typing import Self
 
 from redqueen.config.schema import Config
 from redqueen.core.build import Arm, Parts, build_run, rebuild_run
+from redqueen.core.fork import fork_run
+from redqueen.core.grouping import group_worlds
 from redqueen.core.people import leave_to_nobody, take_up
 from redqueen.core.pipeline import Ports
 from redqueen.core.state import PersonResult, Row, StepState
@@ -39,7 +41,7 @@ from redqueen.ledger.members import adapter_name
 from redqueen.ledger.opening import check_resumable
 from redqueen.ledger.people import Inbox
 from redqueen.ledger.rows import birth_row, person_row, rating_row, step_rows
-from redqueen.ledger.runs import new_folder
+from redqueen.ledger.runs import free_folder, new_folder
 from redqueen.ledger.snapshots import write_snapshot
 from redqueen.ledger.store import FILE, refuse_what_is_there
 from redqueen.records import Attempt, Birth, Problem
@@ -140,6 +142,20 @@ class Run:
             run._stack = stack.pop_all()
         return run
 
+    @classmethod
+    def fork(
+        cls,
+        source: str | Path,
+        folder: str | Path | None = None,
+        settings: Sequence[str] = (),
+    ) -> Self:
+        """A new run that begins after the newest checkpoint of another one, with other settings,
+        given as `a.b=c`. Without a folder it gets one beside the other, `NAME-fork-1`, `-2`, ..."""
+        first = Path(source)
+        place = Path(folder) if folder else free_folder(first.resolve())
+        fork_run(first, place, settings)
+        return cls.resume(place)
+
     @property
     def folder(self) -> Path:
         return self.ledger.folder
@@ -200,7 +216,7 @@ class Run:
         actions = self.inbox.take(step)
         for state in states:
             take_up(state, actions)
-        for group in _group(states, self.mixes_worlds):
+        for group in group_worlds(states, self.mixes_worlds):
             play_step(group, self.ports)
         migrate(states, self.engine)
         if isinstance(self.engine, Measured):
@@ -330,32 +346,3 @@ class Run:
             for world in self.worlds
             for member in (*world.members, *(past.member for past in world.hall_of_fame))
         }
-
-
-def _group(states: Sequence[StepState], mixed: bool) -> list[list[StepState]]:
-    """Which worlds share engine calls: those that agree in what a call is told, or each alone."""
-    if not mixed:
-        return [[state] for state in states]
-    groups: dict[str, list[StepState]] = {}
-    for state in states:
-        config = state.world.config
-        told = (
-            config.propose.temperature,
-            config.solve.temperature,
-            config.update.model_dump(exclude=_OWN),
-        )
-        groups.setdefault(repr(told), []).append(state)
-    return list(groups.values())
-
-
-_OWN = {
-    "attempts",
-    "estimator",
-    "learning_rate",
-    "teacher_learning_rate",
-    "warmup_steps",
-    "target_pass_rate",
-    "target_gain",
-    "target_bounds",
-}
-"""Settings of the update that worlds in one engine call may differ in."""

@@ -3,6 +3,7 @@
 import math
 
 from redqueen.core.state import StepState
+from redqueen.errors import plural
 
 
 def why_stop(state: StepState) -> str:
@@ -19,14 +20,15 @@ def why_stop(state: StepState) -> str:
         return f"{where}: {world.trained_tokens:,} tokens trained (stop.tokens={stop.tokens:,})."
     if world.steps_without_problem >= stop.steps_without_problem:
         return (
-            f"{where}: no proposal was a valid problem in {world.steps_without_problem} steps. "
-            "The base may not understand the prompts (look at `verify/rejected/...`), or the "
-            "teachers have unlearned it (lower update.learning_rate)."
+            f"{where}: no proposal was a valid problem in "
+            f"{plural(world.steps_without_problem, 'step')}. The base may not understand the "
+            "prompts (look at `verify/rejected/...`), or the teachers have unlearned it (lower "
+            "update.learning_rate)."
         )
     if world.steps_without_update >= stop.steps_without_update:
         return (
-            f"{where}: in {world.steps_without_update} steps no member had anything to learn, "
-            "because all rewards of every prompt were equal. More solve.attempts or "
+            f"{where}: in {plural(world.steps_without_update, 'step')} no member had anything to "
+            "learn, because all rewards of every prompt were equal. More solve.attempts or "
             "propose.samples, or other problems, would make a difference."
         )
     for name, steps in world.steps_adrift.items():

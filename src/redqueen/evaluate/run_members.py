@@ -90,7 +90,8 @@ def select_members(
     source: str | Path, names: Sequence[str] = (), world: int | None = None
 ) -> RunMembers | None:
     """Members by id, `students` or `teachers`; all where nothing is named. None where `source` is
-    no run."""
+    no run. Their weights are read later, by `load_members`: a run that goes on may delete the
+    checkpoint until then."""
     place = find_run(source)
     if place is None:
         if names or world is not None:

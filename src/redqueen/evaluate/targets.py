@@ -19,7 +19,7 @@ from redqueen.engine.text_sampler import (
     TextRequest,
     TextSampler,
 )
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, DataError
 from redqueen.evaluate.replies import BASE, ROUTER, SOUP, VOTE, Model, base_models
 from redqueen.evaluate.router import routed
 from redqueen.evaluate.run_members import (
@@ -99,17 +99,24 @@ def open_target(
     dtype: "Dtype" = "auto",
     devices: int = 0,
 ) -> Target:
-    """A base by name or place, a folder with adapter_config.json, a run folder, or a member in it.
+    """A base by name or place, an adapter (a folder with adapter_config.json, or owner/name on the
+    hub), a run folder, or a member in it.
     `base`: where the base is, if the adapter or the run does not lead to it. `devices`: so many
     worker processes, one a device, over which models are spread."""
     if isinstance(source, Run):
         return target_of_run(source, members, world)
     source = source.folder if isinstance(source, RunReader) else source
-    selected = select_members(source, members, world)
-    if selected is not None:
-        return _open_members(selected, base, device, dtype, devices)
-    if is_adapter(source):
-        return _open_adapter(Path(source).expanduser(), base, device, dtype, devices)
+    while (selected := select_members(source, members, world)) is not None:
+        try:
+            return _open_members(selected, base, device, dtype, devices)
+        except DataError:
+            if selected.checkpoint.folder.exists():
+                raise  # else a run that goes on has deleted it: there is a newer one
+    folder = source if is_adapter(source) else download_adapter(str(source))
+    if folder is not None:
+        place = Path(folder).expanduser()
+        name = str(source) if folder is not source else place.name
+        return _open_adapter(place, name, base, device, dtype, devices)
     engine = _create_engine(EngineSpec(str(source), 0, device=device, dtype=dtype), devices)
     info = engine.base
     return Target(
@@ -120,6 +127,13 @@ def open_target(
         info.fingerprint,
         close=engine.close,
     )
+
+
+def download_adapter(source: str) -> str | None:
+    """The folder of an adapter on the hub; None where that name is no adapter."""
+    from redqueen.models.hub import fetch_adapter, is_hub_name
+
+    return fetch_adapter(source) if is_hub_name(source) else None
 
 
 def is_adapter(source: str | Path) -> bool:
@@ -211,21 +225,23 @@ class _Instead:
 
 
 def _open_adapter(
-    folder: Path, base: str | None, device: str, dtype: "Dtype", devices: int
+    folder: Path, name: str, base: str | None, device: str, dtype: "Dtype", devices: int
 ) -> Target:
     from redqueen.models.peft_io import base_of, load_adapter
 
     adapter = load_adapter(folder)
     named, fingerprint = base_of(folder)
+    if (folder / "base" / "config.json").is_file():  # exported with the adapter
+        named = str(folder / "base")
     lora = LoraConfig(rank=adapter.rank, alpha=adapter.alpha, targets=adapter.targets)
     spec = EngineSpec(base or named, 2, lora, device=device, dtype=dtype, fingerprint=fingerprint)
     hint = "" if base else "The adapter names that base; give another place of it with --base."
     engine = _create_engine(spec, devices, hint)
     engine.write(0, adapter, reset_optimizer=False)  # slot 1 stays new: it equals the base
     info = engine.base
-    models = Model("adapter" if folder.name == BASE else folder.name, 0), *base_models(1)
+    models = Model("adapter" if name == BASE else name, 0), *base_models(1)
     return Target(
-        folder.name,
+        name,
         info,
         (Batch(_text_sampler(engine, engine), models),),
         load_prompt_format(info.prompt_format),

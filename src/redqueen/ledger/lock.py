@@ -49,6 +49,12 @@ class RunLock:
         _release_in_forks()
         try:
             make_folder(self.folder)
+        except OSError as error:
+            raise StorageError(
+                f"the folder {self.folder} cannot be made: {error.strerror}. Choose another place "
+                "with --out."
+            ) from error
+        try:
             descriptor = os.open(self.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
         except OSError as error:
             raise StorageError(

@@ -1,14 +1,16 @@
 """Members as they are in a checkpoint or a snapshot: who they are, and where their PEFT folders
 are. No engine is needed to read them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from redqueen.errors import ConfigError, DataError, unknown
+from redqueen.errors import ConfigError, DataError, RedQueenError, unknown
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
 from redqueen.records import Rating, Role
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,18 @@ def newest_checkpoint(run: Path) -> Checkpoint:
             "`redqueen export --problems` still works."
         )
     return checkpoint
+
+
+def read_newest(run: Path, read: Callable[[Checkpoint], T]) -> T:
+    """What `read` finds in the newest checkpoint. A run that goes on may delete it meanwhile: then
+    in a newer one."""
+    while True:
+        checkpoint = newest_checkpoint(run)
+        try:
+            return read(checkpoint)
+        except (OSError, RedQueenError):
+            if checkpoint.folder.exists():
+                raise
 
 
 def saved_members(checkpoint: Checkpoint, world: int | None = None) -> list[SavedMember]:

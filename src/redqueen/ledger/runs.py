@@ -72,3 +72,11 @@ def new_folder(root: Path, name: str) -> Path:
         raise StorageError(
             f"no run can be made in {root}: {error}. Choose another folder with --out."
         ) from error
+
+
+def free_folder(beside: Path) -> Path:
+    """A name that is not taken, for a fork of the run in a folder: NAME-fork-1, -2, ..."""
+    number = 1
+    while (place := beside.with_name(f"{beside.name}-fork-{number}")).exists():
+        number += 1
+    return place

@@ -40,6 +40,8 @@ Rows = Sequence[Mapping[str, Any]]
 _PAWN_BEFORE = "bfloat16:e84bf197b243a28e7e41e3bcd1097337"
 """The fingerprint of the Pawn that shipped before runs recorded one."""
 _NEW = ".run.sqlite.new"
+_OWN = ("checkpoints", "lock")
+"""What a run that was killed while it was made may have left."""
 _DIGESTED_ABOUT = ("schema", "config", "base")  # the rest of `run` describes a machine and a day
 _NOT_DIGESTED = ("timings",)
 MEASURED_LATER = "eval/"
@@ -248,8 +250,9 @@ def _encode(row: Sequence[Any]) -> bytes:
 
 def refuse_what_is_there(folder: Path) -> None:
     """Fail where the folder has a run, or the remains of one."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"{folder} is not a folder. Choose another one with --out.")
+    for place in (folder, *folder.parents):
+        if place.exists() and not place.is_dir():
+            raise ConfigError(f"{place} is not a folder. Choose another one with --out.")
     if (folder / FILE).exists():
         raise ConfigError(
             f"{folder} already has a run. Choose another folder with --out, "
@@ -261,6 +264,13 @@ def refuse_what_is_there(folder: Path) -> None:
         raise ConfigError(
             f"{folder} has the remains of another run ({', '.join(remains[:3])}) but no {FILE}. "
             "Choose another folder with --out, or move them away."
+        )
+    others = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    others = [name for name in others if name not in _OWN and not name.startswith(".")]
+    if others:
+        raise ConfigError(
+            f"{folder} has other files ({', '.join(others[:3])}). Choose a new folder, or an empty "
+            "one, with --out."
         )
 
 

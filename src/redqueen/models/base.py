@@ -210,8 +210,8 @@ def pick_device(device: Device) -> torch.device:
         raise ConfigError(f"the device '{device}' is not supported: auto, cpu, cuda or cuda:1")
     if picked.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(
-            "--device cuda: torch sees no GPU here. Leave --device out to run on the CPU, "
-            "or see `redqueen doctor`."
+            f"the device is '{device}', and torch sees no GPU here. `--device cpu` takes the CPU, "
+            "which is for small models; `redqueen doctor` says what torch sees."
         )
     return picked
 
@@ -230,6 +230,8 @@ class Place:
 
 def locate(source: str) -> Place:
     path = Path(source).expanduser()
+    if not source:
+        raise ConfigError("no base is named: `pawn`, a folder, a .gguf file, or owner/model")
     if source == "pawn":
         return Place("pawn", str(PAWN))
     if path.suffix == ".gguf":

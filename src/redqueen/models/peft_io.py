@@ -6,6 +6,7 @@ refused: ignoring it would load another model than the one that was trained.
 """
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,9 @@ def save_adapter(adapter: Adapter, folder: Path, *, base: str, fingerprint: str)
         "init_lora_weights": True,
         "target_modules": list(adapter.targets),
     }
-    save_file(tensors, folder / WEIGHTS, {"format": "pt", _FINGERPRINT: fingerprint})
     (folder / CONFIG).write_text(json.dumps(config, indent=2) + "\n")
+    save_file(tensors, folder / WEIGHTS, {"format": "pt", _FINGERPRINT: fingerprint})
+    shutil.copymode(folder / CONFIG, folder / WEIGHTS)  # safetensors lets nobody else read it
     return [folder / CONFIG, folder / WEIGHTS]
 
 

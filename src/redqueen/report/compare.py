@@ -1,11 +1,13 @@
 """Compares arms over seeds: at equal trained tokens, as they are, and matched by all tokens per
 adapter and in total."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from redqueen.core.fork import flatten
 from redqueen.errors import ConfigError
 from redqueen.evaluate.statistics import holm, mean, t_interval, t_p, welch_difference
 from redqueen.ledger.store import MEASURED_LATER
@@ -121,11 +123,24 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
             }
             for replicate in replicates
         ],
+        "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),
         "method": METHOD.format(first=arms[0]),
     }
+
+
+def _differences(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:
+    """The settings in which arms differ, by path: the value of each arm."""
+    flat = {arm: flatten(own) for arm, own in settings.items()}
+    paths = dict.fromkeys(path for own in flat.values() for path in own)
+    values = {
+        path: {arm: json.dumps(own.get(path)) for arm, own in flat.items()}
+        for path in paths
+        if path != "seed"
+    }
+    return {path: own for path, own in values.items() if len(set(own.values())) > 1}
 
 
 def _read(curves: dict[str, Curve], tokens: float) -> dict[str, float]:
@@ -252,6 +267,13 @@ def to_markdown(comparison: dict[str, Any]) -> str:
         f"| {_escape(one['arm'])} | {', '.join(map(str, one['seeds']))} | {one['members']} |"
         for one in comparison["arms"]
     ]
+    if settings := comparison["settings"]:
+        parts += ["", "Settings that differ:", "", f"| | {' | '.join(map(_escape, arms))} |"]
+        parts += ["|" + "---|" * (len(arms) + 1)]
+        parts += [
+            f"| {path} | {' | '.join(_escape(own[arm]) for arm in arms)} |"
+            for path, own in settings.items()
+        ]
     parts += ["", _escape(comparison["method"])]
     columns = ["", *map(_escape, arms), *(f"{_escape(arm)}: difference" for arm in arms[1:])]
     head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
@@ -294,7 +316,7 @@ def _markdown_row(row: dict[str, Any], arms: Sequence[str]) -> str:
         p = "" if cell["p"] is None else f", p {cell['p']:.2g}"
         p += "" if cell["p_holm"] is None else f" (Holm {cell['p_holm']:.2g})"
         gap = _estimate(cell["difference"], cell["difference_interval"], sign="+")
-        texts.append(f"{gap}{p}{'' if cell['pairs'] else ' †'}")
+        texts.append(f"{gap}{p}{' †' if cell['p'] is not None and not cell['pairs'] else ''}")
     return f"| {_escape(row['name'])} | " + " | ".join(texts) + " |"
 
 

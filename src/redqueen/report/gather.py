@@ -5,7 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from redqueen.config.schema import Config
+from redqueen.core.fork import flatten
 from redqueen.ledger.lock import is_held
+from redqueen.ledger.store import digest
 from redqueen.report import curriculum, curves, lineage, scores
 from redqueen.report.compute import SAMPLED
 from redqueen.report.departures import mark_departures
@@ -48,6 +51,10 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
             **{name: view.about.get(name, "") for name in ("base", "version", "created")},
             "machine": _machine(view),
         },
+        "settings": _settings(view),
+        "recipe": view.about.get("config", "") if view.arm == "run" else "",
+        "digest": digest(view.folder),
+        "origin": json.loads(view.about.get("origin", "null")),
         # A run writes its report while it still holds its lock.
         "active": not view.about.get("ended") and is_held(view.folder),
         "steps_done": view.last,
@@ -106,6 +113,16 @@ def _counts(view: RunView, counts: list[curriculum.ProposalCount]) -> dict[str, 
         "problems": problems,
         "tokens_sampled": int(sampled),
     }
+
+
+def _settings(view: RunView) -> dict[str, list[str]]:
+    """Every setting of the world by its path: its value, and the default where it is another."""
+    defaults = flatten(Config().model_dump(mode="json"))
+    settings = {}
+    for path, value in flatten(view.settings).items():
+        known = path in defaults and defaults[path] != value
+        settings[path] = [json.dumps(value), json.dumps(defaults[path]) if known else ""]
+    return settings
 
 
 def _machine(view: RunView) -> str:

@@ -21,7 +21,15 @@ from redqueen.report.run_view import Run, folder_of
 from redqueen.report.sample import MAX_CHARS
 from redqueen.sandbox import Sandbox
 
-_REPORT = ("charts.js", "tables.js", "figures.js", "people.js", "problems.js", "page.js")
+_REPORT = (
+    "charts.js",
+    "tables.js",
+    "explained.js",
+    "figures.js",
+    "people.js",
+    "problems.js",
+    "page.js",
+)
 _COMPARISON = ("charts.js", "tables.js", "compare.js")
 _POLICY = (
     "default-src 'none'; script-src '{hash}'; style-src 'unsafe-inline'; img-src data:; "

@@ -1,6 +1,7 @@
 """Members as files: copied into main memory first, so that they can be written while the engine
 goes on."""
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +43,7 @@ class MemberSnapshot:
             files.append(optimizer_file(folder, name))
             files[-1].parent.mkdir(parents=True, exist_ok=True)
             save_file({key: rows[slot] for key, rows in self.optimizer.items()}, files[-1])
+            shutil.copymode(files[-2], files[-1])  # safetensors lets nobody else read it
         return [path.relative_to(folder) for path in files]
 
 

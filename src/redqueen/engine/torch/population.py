@@ -8,6 +8,7 @@ layers are wrapped, and without a routing they compute what they did before. On 
 weights of projections with a common input also move into one matrix, see fused_projections.py.
 """
 
+import logging
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from redqueen.config.sandbox import machine_memory
 from redqueen.engine.torch.fused_projections import FusedProjections
 from redqueen.engine.torch.layout import Layout
 from redqueen.engine.torch.routing import Routing
@@ -23,6 +25,10 @@ from redqueen.errors import ConfigError
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.models.base import Base
 from redqueen.models.distances import update_distances
+
+log = logging.getLogger(__name__)
+_BYTES_EACH = 4 * 4
+"""Of a weight, in float32: itself, its gradient and two moments of AdamW."""
 
 
 class Population(nn.Module):
@@ -45,6 +51,7 @@ class Population(nn.Module):
         self.base, self.slots, self.rank, self.scale = base, slots, rank, alpha / rank
         self.device = base.device
         self.rows = Layout(base, rank, alpha, targets)
+        _check_memory(slots, self.rows, self.device)
         self.layout, self.names = self.rows.places, list(self.rows.places)
         self.weights = torch.zeros(slots, self.rows.size, device=self.device)
         self.grads = torch.zeros_like(self.weights)
@@ -226,3 +233,24 @@ def _group_by_input(names: Sequence[str]) -> list[list[str]]:
 def _replace(model: nn.Module, name: str, new: nn.Module) -> None:
     parent, _, last = name.rpartition(".")
     setattr(model.get_submodule(parent), last, new)
+
+
+def _check_memory(slots: int, rows: Layout, device: torch.device) -> None:
+    """Before anything is allocated: a number too many is a message, and costs no time."""
+    needed = slots * rows.size * _BYTES_EACH
+    on_gpu = device.type == "cuda"
+    total = torch.cuda.mem_get_info(device)[1] if on_gpu else machine_memory()
+    if needed > total:
+        raise ConfigError(
+            f"{slots:,} adapters of rank {rows.rank:,} need {needed / 1e9:,.0f} GB with their "
+            f"optimizers, and {'the GPU' if on_gpu else 'this machine'} has {total / 1e9:,.0f} GB. "
+            "Lower lora.rank, population.students or population.teachers."
+        )
+    widest = max(min(inside, outside) for _, inside, outside in rows.places.values())
+    if rows.rank > widest:
+        log.warning(
+            "lora.rank=%d is more than the rank of any projection of the base, which is at most "
+            "%d: the weights beyond that add nothing.",
+            rows.rank,
+            widest,
+        )

@@ -3,6 +3,7 @@
 The weights are those of the newest checkpoint.
 """
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.report.scores import suites
 
 if TYPE_CHECKING:
+    from redqueen.ledger.checkpoint import Checkpoint
+    from redqueen.ledger.members import SavedMember
     from redqueen.models.adapter import Adapter
 
 _ROLES = {
@@ -31,23 +34,28 @@ def export_member(
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
+    portable: bool = False,
 ) -> Path:
     """Write a living member as a PEFT folder, or merged into its base as full weights.
 
-    `base`: where the run's base is now, if it moved.
+    `base`: where the run's base is now, if it moved. `portable`: the adapter's config has the
+    base's name only, and no place on this machine.
     """
     from redqueen.evaluate.saved_adapters import load_adapters
-    from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
+    from redqueen.ledger.members import choose_member, read_newest, saved_members
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
-        checkpoint = newest_checkpoint(view.folder)
-        saved = choose_member(saved_members(checkpoint, view.world), member)
-        (adapter,) = load_adapters(view.folder, checkpoint, [saved], base)
-        scores = _scores(view, member, checkpoint.step)
-        facts = _facts(view, member, adapter.rank, checkpoint.step, scores)
-        _write(view, base, adapter, folder, merged, _ROLES[saved.role], facts)
+
+        def read(checkpoint: "Checkpoint") -> "tuple[int, SavedMember, Adapter]":
+            saved = choose_member(saved_members(checkpoint, view.world), member)
+            (adapter,) = load_adapters(view.folder, checkpoint, [saved], base)
+            return checkpoint.step, saved, adapter
+
+        step, saved, adapter = read_newest(view.folder, read)
+        facts = _facts(view, member, adapter.rank, step, _scores(view, member, step))
+        _write(view, base, adapter, folder, merged, portable, _ROLES[saved.role], facts)
     return folder
 
 
@@ -59,29 +67,33 @@ def export_soup(
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
+    portable: bool = False,
 ) -> Path:
     """Write all living students merged into one adapter: `mean`, their average truncated to their
     rank (a model soup), or a merge of your own by import path."""
     from redqueen.evaluate.saved_adapters import load_adapters
-    from redqueen.ledger.members import newest_checkpoint, saved_members
+    from redqueen.ledger.members import read_newest, saved_members
     from redqueen.stages.evolve.merge import merge_adapters
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
-        checkpoint = newest_checkpoint(view.folder)
-        students = [
-            saved for saved in saved_members(checkpoint, view.world) if saved.role != "teacher"
-        ]
-        if not students:
-            raise ConfigError(f"{view.name} has no students to average")
-        adapter = merge_adapters(load_adapters(view.folder, checkpoint, students, base), merge)
+
+        def read(checkpoint: "Checkpoint") -> "tuple[int, list[SavedMember], list[Adapter]]":
+            living = saved_members(checkpoint, view.world)
+            students = [saved for saved in living if saved.role != "teacher"]
+            if not students:
+                raise ConfigError(f"{view.name} has no students to average")
+            return checkpoint.step, students, load_adapters(view.folder, checkpoint, students, base)
+
+        step, students, adapters = read_newest(view.folder, read)
+        adapter = merge_adapters(adapters, merge)
         names = ", ".join(saved.id for saved in students)
         what = (
             f"The average of the students {names}, truncated to their rank. It was never trained."
         )
-        facts = _facts(view, "soup", adapter.rank, checkpoint.step, [])
-        _write(view, base, adapter, folder, merged, what, facts)
+        facts = _facts(view, "soup", adapter.rank, step, [])
+        _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder
 
 
@@ -91,6 +103,7 @@ def _write(
     adapter: "Adapter",
     folder: Path,
     merged: bool,
+    portable: bool,
     what: str,
     facts: CardFacts,
 ) -> None:
@@ -106,10 +119,24 @@ def _write(
     else:
         from redqueen.models.peft_io import save_adapter
 
-        # The base's name, not where its files are on this machine.
         with fill(folder):
-            save_adapter(adapter, folder, base=facts.base, fingerprint=base_weights(view.about))
+            place = _put_base(view, base, folder)
+            place = facts.base if portable else place
+            save_adapter(adapter, folder, base=place, fingerprint=base_weights(view.about))
             (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
+
+
+def _put_base(view: RunView, base: str | None, folder: Path) -> str:
+    """Where `AutoPeftModel` finds the base: its name on the hub, its folder, or for Pawn, which has
+    no name there, a copy beside the adapter."""
+    from redqueen.models.base import PAWN
+
+    named = base or str(view.setting("base", view.about.get("base", "")))
+    if named == "pawn":
+        shutil.copytree(PAWN, folder / "base")
+        return str((folder / "base").resolve())
+    there = Path(named).expanduser()
+    return str(there.resolve()) if (there / "config.json").is_file() else named
 
 
 def _facts(

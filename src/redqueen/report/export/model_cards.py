@@ -10,12 +10,23 @@ from redqueen.tasks import load_kind
 
 _USE_ADAPTER = """```python
 from peft import PeftModel
-{imports}from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 base = AutoModelForCausalLM.from_pretrained({path})
 tokenizer = AutoTokenizer.from_pretrained({path})
 model = PeftModel.from_pretrained(base, "this-folder")
 ```"""
+_USE_PAWN = """```python
+from peft import PeftModel
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+base = AutoModelForCausalLM.from_pretrained("this-folder/base")
+tokenizer = AutoTokenizer.from_pretrained("this-folder/base")
+model = PeftModel.from_pretrained(base, "this-folder")
+```
+
+`base/` is a copy of Pawn. `AutoPeftModelForCausalLM.from_pretrained("this-folder")` finds it where
+the folder was exported to; `redqueen eval this-folder` finds it anywhere."""
 _USE_VLLM = (
     "\n\nWith vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder "
     "--max-lora-rank {max_rank}`."
@@ -50,7 +61,9 @@ class CardFacts:
 def model_card(what: str, facts: CardFacts, merged: bool) -> str:
     """`what` says in a sentence what the weights are."""
     form = "Full weights, merged into the base." if merged else "A LoRA adapter in PEFT format."
+    license_id = ["license: apache-2.0"] if facts.base == "pawn" else []
     front_matter = [
+        *license_id,
         f"base_model: {facts.base}",
         f"library_name: {'transformers' if merged else 'peft'}",
         "tags: [lora, reinforcement-learning, redqueen]",
@@ -77,8 +90,8 @@ def model_card(what: str, facts: CardFacts, merged: bool) -> str:
 
 def _adapter_usage(facts: CardFacts) -> str:
     if facts.base == "pawn":
-        return _USE_ADAPTER.format(imports="from redqueen.models.base import PAWN\n", path="PAWN")
-    usage = _USE_ADAPTER.format(imports="", path=f'"{facts.base}"')
+        return _USE_PAWN
+    usage = _USE_ADAPTER.format(path=f'"{facts.base}"')
     max_rank = next((rank for rank in _VLLM_RANKS if rank >= facts.rank), None)
     if max_rank is None:
         return usage
@@ -93,7 +106,9 @@ def _score_table(scores: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join([head, "|---|---|---|", *rows])
 
 
-def data_card(run: str, base: str, steps: int, file: str, kinds: Mapping[str, int]) -> str:
+def data_card(
+    run: str, base: str, steps: int, file: str, kinds: Mapping[str, int], license_id: str
+) -> str:
     counted = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     return escape_controls(
         _DATA_CARD.format(
@@ -101,6 +116,7 @@ def data_card(run: str, base: str, steps: int, file: str, kinds: Mapping[str, in
             base=base,
             steps=steps,
             file=file,
+            license=license_id,
             count=sum(kinds.values()),
             kinds=counted,
             tasks="; ".join(f"`{kind}`: {load_kind(kind).summary or 'its own'}" for kind in kinds),
@@ -109,6 +125,7 @@ def data_card(run: str, base: str, steps: int, file: str, kinds: Mapping[str, in
 
 
 _DATA_CARD = """---
+license: {license}
 task_categories: [text-generation]
 tags: [code, synthetic, verifiable, redqueen]
 ---
@@ -123,8 +140,10 @@ running them in a sandbox, puzzles by an exact solver, so answers can be checked
 |---|---|
 | `kind` | {tasks} |
 | `payload`, or its fields (of code: `program`, `inputs`, `message`) | the problem |
+| `prompt`, `answer` | the messages that a student is given, and a correct answer |
 | `gold` | the answer, or what it must give |
 | `solve_rate`, `correct`, `attempts` | how the matched student did |
+| `difficulty` | one minus the solve rate |
 | `difficulty_rating` | the skill that would solve it half of the time, as a TrueSkill rating |
 | `teacher`, `teacher_rating`, `teacher_ancestors` | who proposed it, and its ancestors |
 | `student`, `student_rating` | who attempted it |
@@ -134,7 +153,7 @@ running them in a sandbox, puzzles by an exact solver, so answers can be checked
 | `cell` | cell of the coverage map |
 | `structure` (also `canonical`), `behaviour` | hashes: equal programs up to names and layout; \
 equal outputs for probe inputs |
-| `step`, `world`, `arm`, `seed` | when and where |
+| `step`, `world`, `arm`, `seed`, `license` | when and where |
 
 A solve rate is of one student at one time: it says as much about the student as about the problem.
 The problems were written by models and read by no one: run programs in a sandbox only. Red Queen

@@ -34,25 +34,45 @@ def export_problems(
     out: str | Path,
     form: Format = "jsonl",
     world: int | None = None,
+    *,
+    license_id: str | None = None,
 ) -> Path:
     """Write the problems of a run, or of one of its worlds, with a card; returns the data file."""
+    from redqueen.report.export.questions import card_license, license_of, list_questions
+
     folder = check_empty(Path(out))
     if form == "parquet":
         _require_pyarrow()
     with open_views([run]) as views:
         chosen = views if world is None else [choose_world(views, world)]
-        rows = [row for view in chosen for row in list_problems(view)]
         first = chosen[0]
+        own_license = license_of(first, license_id)
+        rows = []
+        for view in chosen:
+            questions = {
+                question["id"]: {name: question[name] for name in _TO_TRAIN}
+                for question in list_questions(view, own_license, everything=True)
+            }
+            rows += [{**row, **questions[row["problem"]]} for row in list_problems(view)]
     path = folder / f"problems.{form}"
     kinds = Counter(row["kind"] for row in rows)
-    card = data_card(first.name, first.about.get("base", ""), first.last, path.name, kinds)
+    card = data_card(
+        first.name,
+        first.about.get("base", ""),
+        first.last,
+        path.name,
+        kinds,
+        card_license(own_license),
+    )
     with fill(folder):
         (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
         (folder / "README.md").write_text(card, encoding="utf-8")
     return path
 
 
+_TO_TRAIN = ("prompt", "answer", "difficulty", "license")
 _COLUMNS = {
+    *_TO_TRAIN,
     "problem", "kind", "step", "teacher", "student", "payload", "valid", "gold", "attempts",
     "correct", "solve_rate", "difficulty_rating", "teacher_rating", "student_rating", "shown",
     "teacher_ancestors", "cell", "structure", "behaviour", "world", "arm", "seed",

@@ -3,22 +3,16 @@ function for TRL's GRPO, a data set for Hugging Face. Replies are graded by our 
 
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from redqueen.errors import ConfigError
 from redqueen.report.export.folder import check_empty, choose_world, fill
-from redqueen.report.export.problems import list_problems
-from redqueen.report.run_view import Run, RunView, open_views
-from redqueen.tasks import KINDS, load_kind
-from redqueen.tasks.kind import load_problem
-from redqueen.tasks.prompts import load_prompt_format
+from redqueen.report.export.questions import card_license, license_of, list_questions
+from redqueen.report.run_view import Run, open_views
+from redqueen.tasks import KINDS
 
 Trainer = Literal["verifiers", "trl", "datasets"]
-_PROBLEMS = """SELECT problem AS key, kind, payload, gold, features FROM problems
-    WHERE world = :world AND step > 0 ORDER BY step, problem"""
-
 _PYPROJECT = """[project]
 name = "{name}"
 version = "0.1.0"
@@ -97,6 +91,7 @@ trainer = GRPOTrainer(model="...", reward_funcs=correct, train_dataset=rows)
     "datasets": '`load_dataset("this-folder")`; `redqueen.evaluate.rewards.grade_replies` grades.',
 }
 _CARD = """---
+license: {license}
 task_categories: [text-generation]
 tags: [synthetic, verifiable, redqueen]
 configs:
@@ -106,9 +101,11 @@ configs:
 
 # Problems of the run {run}
 
-{count:,} problems that teachers on `{base}` invented, each verified. `prompt` has the messages that
-a student is given, `problem` the problem with its gold answer as JSON, `solve_rate` how often the
-student that met it was right.
+{count:,} problems that teachers on `{base}` invented, each verified.{left_out} `prompt` has the
+messages that a student is given, `answer` a correct answer (there may be others), `problem` the
+problem with its gold answer as JSON, `solve_rate` how often attempts were correct, `difficulty` one
+minus that, `difficulty_rating` the skill that would solve it half of the time, as a TrueSkill
+rating.
 
 {use}
 
@@ -117,15 +114,32 @@ of `redqueen`, which must be installed; it needs Linux.
 """
 
 
-def export_training(run: Run, out: str | Path, form: Trainer, world: int | None = None) -> Path:
-    """Write the problems of a run for a trainer; returns the folder."""
+_LEFT_OUT = " Those that every attempt solved, or none, are left out."
+
+
+def export_training(
+    run: Run,
+    out: str | Path,
+    form: Trainer,
+    world: int | None = None,
+    *,
+    license_id: str | None = None,
+    everything: bool = False,
+) -> Path:
+    """Write the problems of a run for a trainer; returns the folder. `everything` keeps those that
+    every attempt solved, or none."""
     if form not in get_args(Trainer):
         raise ConfigError(f"--as: one of {', '.join(get_args(Trainer))}; got {form}")
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         chosen = views if world is None else [choose_world(views, world)]
-        rows = [row for view in chosen for row in _rows(view)]
         first = chosen[0]
+        own_license = license_of(first, license_id)
+        rows = [
+            row
+            for view in chosen
+            for row in list_questions(view, own_license, everything=everything)
+        ]
         name, base = first.about.get("name", "") or first.name, first.about.get("base", "")
     kinds = sorted({row["kind"] for row in rows} - set(KINDS))
     dashed = "redqueen-" + (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run")
@@ -138,7 +152,14 @@ def export_training(run: Run, out: str | Path, form: Trainer, world: int | None 
             (folder / "reward.py").write_text(_REWARD.replace("{kinds!r}", repr(kinds)))
         lines = (json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
         (data / "problems.jsonl").write_text("".join(lines), encoding="utf-8")
-        card = _CARD.format(run=name, base=base, count=len(rows), use=use)
+        card = _CARD.format(
+            run=name,
+            base=base,
+            count=len(rows),
+            use=use,
+            license=card_license(own_license),
+            left_out="" if everything else _LEFT_OUT,
+        )
         (folder / "README.md").write_text(card, encoding="utf-8")
     return folder
 
@@ -154,31 +175,3 @@ def _write_package(folder: Path, run: str, name: str, kinds: list[str]) -> Path:
     (data / "__init__.py").write_text(init, encoding="utf-8")
     (data / "taskset.py").write_text(_TASKSET.replace("{kinds!r}", repr(kinds)), encoding="utf-8")
     return data
-
-
-def _rows(view: RunView) -> list[dict[str, Any]]:
-    rates = {row["problem"]: row["solve_rate"] for row in list_problems(view)}
-    return [_row(dict(row), rates) for row in view.rows(_PROBLEMS) if row["key"] in rates]
-
-
-def _row(stored: Mapping[str, Any], rates: Mapping[str, float | None]) -> dict[str, Any]:
-    fields = {
-        **{name: stored[name] for name in ("key", "kind")},
-        **{name: json.loads(stored[name]) for name in ("payload", "gold", "features")},
-        "author": None,
-        "step": 0,
-    }
-    kind = load_kind(fields["kind"])
-    prompt = load_prompt_format("chat").render(kind.ask_answer(load_problem(fields, kind)))
-    messages = [{"role": "system", "content": prompt.system or ""}]
-    for asked, replied in prompt.before:
-        messages.append({"role": "user", "content": asked})
-        messages.append({"role": "assistant", "content": replied})
-    messages.append({"role": "user", "content": prompt.text})
-    return {
-        "id": fields["key"],
-        "kind": fields["kind"],
-        "prompt": messages,
-        "problem": json.dumps(fields, ensure_ascii=False),
-        "solve_rate": rates[fields["key"]],
-    }

@@ -17,7 +17,7 @@ function difference(cell) {
   if (!cell || cell.difference === null) return "–";
   const p = cell.p === null ? "" : `, p ${+cell.p.toPrecision(2)}`;
   const holm = cell.p_holm === null ? "" : ` (Holm ${+cell.p_holm.toPrecision(2)})`;
-  return `${estimate(cell.difference, cell.difference_interval)}${p}${holm}${cell.pairs ? "" : " †"}`;
+  return `${estimate(cell.difference, cell.difference_interval)}${p}${holm}${cell.pairs || cell.p === null ? "" : " †"}`;
 }
 
 function numbersOf(rows) {
@@ -62,10 +62,13 @@ const curves = DATA.curves.length ? [html("section", { id: "curves" }, html("h2"
   html("p", { class: "note", text: "Over thousands of trained tokens, all adapters of a run together; bands are 95 % intervals over seeds." }),
   html("figure", { class: "wide whole" }, charts(DATA.curves.map(curvePanel))))] : [];
 const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) => [one.arm, one.seeds.join(", "), one.members])]);
+const differing = Object.entries(DATA.settings);
+const settings = differing.length ? [html("figure", { class: "wide" }, html("h3", { text: "Settings that differ" }),
+  plainTable([["setting", ...ARMS], ...differing.map(([path, own]) => [path, ...ARMS.map((arm) => own[arm])])]))] : [];
 const header = html("header", {},
   html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
   html("p", { class: "note", text: visible(DATA.method) }));
-document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...curves, ...Object.entries(DATA.tables).map(matchSection));
+document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...settings, ...curves, ...Object.entries(DATA.tables).map(matchSection));
 const redrawAll = () => redraws.forEach((redraw) => redraw());
 redrawAll();
 addEventListener("resize", redrawAll);

@@ -188,7 +188,7 @@ function scorePanels({ suite, base, students, subjects, products, items, lines }
 
 function rejectionPanels(view) {
   const { lines, slots } = view.rejections;
-  const reasons = Object.keys(lines), teachers = Object.keys(slots), columns = [...reasons, "accepted"].slice(0, 9);
+  const reasons = Object.keys(lines), teachers = Object.keys(slots), columns = reasons.slice(0, 9);
   if (!reasons.length) return [];
   const cell = (teacher, reason) => {
     const n = slots[teacher][reason] || 0, total = Object.values(slots[teacher]).reduce((sum, one) => sum + one, 0);
@@ -258,7 +258,7 @@ const DISTANCES = [
 
 const SECTIONS = [
   { id: "race", short: "Race", title: "The arms race", figures: [
-    { id: "solve-rate", note: "Over all attempts of all students. In an arms race it does not settle: teachers find harder problems, students catch up.",
+    { id: "solve-rate", note: "Over all attempts of all students. In a race it goes up and down: teachers find harder problems, students catch up. A line that only falls means that teachers run away, one that only rises that students do.",
       panels: (view) => metricLines(view, "Solve rate of students", [["solve/pass_rate", "solve rate", STUDENT]], { ...SHARE, events: replacements(view), smooth: true }) },
     { id: "difficulty", note: "Features of invented problems (of programs: AST depth, cyclomatic complexity, lines and variables), relative to the first tenth of the run (1 = no change).",
       panels: (view) => (view.complexity_index.length ? [{ type: "lines", title: "Complexity of problems", x: view.steps, smooth: true, events: replacements(view), series: [{ name: "complexity", color: TEACHER, y: view.complexity_index }] }] : []) },
@@ -328,7 +328,7 @@ const SECTIONS = [
       panels: (view) => kindPanel(view.students_by_kind, "Students, by kind", STUDENT) },
     { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
       note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
-    { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", TEACHER) },
+    { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", STUDENT) },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },
   ] },

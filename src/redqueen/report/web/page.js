@@ -103,9 +103,18 @@ function sharedRanges(panelsByView, views) {
   return ranges;
 }
 
+// What a figure is, and what is good or bad in it, for who has not read the paper.
+function explanation(id) {
+  const texts = EXPLAINED[id];
+  if (!texts) return null;
+  const names = ["What is this?", "Good", "Bad"];
+  return html("details", { class: "explained" }, html("summary", { text: "what does this mean?" }),
+    html("dl", {}, texts.flatMap((text, at) => [html("dt", { text: names[at] }), html("dd", { text })])));
+}
+
 function figureFrame(figure, views, title, note, columns, more) {
   return html("figure", { id: `figure-${figure.id}`, class: figure.wide || views.length > 1 ? "wide" : "" },
-    html("figcaption", {}, html("h3", { text: visible(title) }), note ? html("p", { class: "note", text: note }) : null),
+    html("figcaption", {}, html("h3", { text: visible(title) }), note ? html("p", { class: "note", text: note }) : null, explanation(figure.id)),
     html("div", { class: "views", style: `--views:${views.length}` }, columns.map((column, at) =>
       html("div", { class: "view" },
         views.length > 1 ? html("h4", { class: "of", text: visible(views[at].name) }) : null, column))),
@@ -156,6 +165,25 @@ function header() {
     html("p", { id: "live", class: "note", hidden: !DATA.live }), chips);
 }
 
+// How the run was made: enough to make it again, and to tell whether it came out alike.
+function recipeSection(views) {
+  const part = (view) => {
+    const entries = Object.entries(view.settings), changed = entries.filter(([, [, usual]]) => usual !== "");
+    const origin = view.origin ? [html("p", { text: visible(`A fork of ${view.origin.run} after its step ${view.origin.step}, with ${Object.entries(view.origin.settings).map(([path, value]) => `${path}=${JSON.stringify(value)}`).join(", ") || "the same settings"}.`) })] : [];
+    return html("div", {},
+      views.length > 1 ? html("h3", { text: visible(view.name) }) : null, ...origin,
+      html("p", { class: "note", text: visible(`Digest of the records (redqueen digest): ${view.digest}. Runs with equal digests have equal records.`) }),
+      view.recipe ? html("details", {}, html("summary", { text: "as a file: save it as recipe.toml, and `redqueen run recipe.toml` plays the same run again" }),
+        html("pre", { text: visible(view.recipe) })) : null,
+      html("details", {}, html("summary", { text: `${changed.length} settings that are not the default` }),
+        plainTable([["setting", "value", "default"], ...changed.map(([path, own]) => [path, ...own])])),
+      html("details", {}, html("summary", { text: `all ${entries.length} settings` }),
+        plainTable([["setting", "value"], ...entries.map(([path, [value]]) => [path, value])])));
+  };
+  return html("section", { id: "recipe" }, html("h2", { text: "How it was made" }),
+    html("div", { class: "recipe" }, views.map(part)));
+}
+
 function sectionNode(section, views) {
   const figures = section.figures.map((one) => (one.custom ? customFigure : panelFigure)(one, views)).filter(Boolean);
   const before = section.before ? section.before() : null;
@@ -174,12 +202,12 @@ function render() {
       views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
   const sections = [...SECTIONS.filter((one) => !one.isShown || views.some(one.isShown)), PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
-  const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }].map((section) =>
+  const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }, { id: "recipe", short: "Settings" }].map((section) =>
     html("a", { href: `#${section.id}`, text: section.short })));
   const windows = DATA.views.some((view) => view.window > 1) ? " A point is the mean over several steps." : "";
   const footer = html("footer", { class: "note", text: `Made by redqueen ${DATA.version} from the ledger alone.${windows}` });
   document.getElementById("page").replaceChildren(
-    header(), links, summary, ...sections.map(([, node]) => node), browser, footer);
+    header(), links, summary, ...sections.map(([, node]) => node), browser, recipeSection(views), footer);
   redraws.forEach((redraw) => redraw());
 }
 

@@ -58,7 +58,17 @@ function proposalNodes(item, view) {
 }
 
 // The filter and the selection survive an update of a live page.
-const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "", difficulty: "", text: "" };
+const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "", difficulty: "", text: "", order: "first" };
+
+// How the list may be sorted. Rejected proposals have no solve rate: they come last.
+const ORDERS = {
+  first: ["earliest", (a, b) => a.step - b.step],
+  last: ["latest", (a, b) => b.step - a.step],
+  hardest: ["hardest that was solved", (a, b) => rankOf(a) - rankOf(b)],
+  reward: ["best for the teacher", (a, b) => b.reward - a.reward],
+  longest: ["longest", (a, b) => textOf(b).length - textOf(a).length],
+};
+const rankOf = (item) => (item.rejection !== null || !item.solve_rate ? 2 : item.solve_rate);
 let selected = null;
 
 function isMatch(item) {
@@ -95,6 +105,10 @@ function problemBrowser(views) {
     const options = views.map((view, at) => html("option", { value: at, text: visible(view.name), selected: at === filter.view }));
     return html("label", {}, "run", html("select", { name: "view", onchange: (event) => change("view", +event.target.value) }, options));
   }
+  function selectOrder() {
+    const options = Object.entries(ORDERS).map(([name, [title]]) => html("option", { value: name, text: title, selected: filter.order === name }));
+    return html("label", {}, "sorted by", html("select", { name: "order", onchange: (event) => change("order", event.target.value) }, options));
+  }
   function buildFilters() {
     const values = (name) => [...new Set(items().map((item) => item[name]).filter((value) => value !== null && value !== undefined))].sort(byNumber);
     filters.replaceChildren(...[
@@ -102,7 +116,7 @@ function problemBrowser(views) {
       input("first", "from step", "number"), input("last", "to step", "number"),
       select("teacher", "teacher", values("teacher")), select("student", "student", values("student")),
       select("kind", "kind", values("kind")), select("difficulty", "difficulty", [...Object.keys(DIFFICULTY), "rejected"]),
-      input("text", "text contains", "search")].filter(Boolean));
+      input("text", "text contains", "search"), selectOrder()].filter(Boolean));
   }
   function row(item) {
     const outcome = item.rejection ?? (item.solve_rate === null ? "" : FORMATS.share(item.solve_rate));
@@ -120,10 +134,13 @@ function problemBrowser(views) {
     return button;
   }
   function refresh() {
-    const matching = items().filter(isMatch), total = views[filter.view].problems.total;
+    const matching = items().filter(isMatch).sort(ORDERS[filter.order][1]), total = views[filter.view].problems.total;
     const sampled = items().length < total
       ? ` This page holds ${count(items().length)} of ${count(total)} proposals, an even sample of the run; the ledger has all of them.` : "";
     summary.textContent = `${count(matching.length)} proposals match.${sampled}`;
+    // what is shown beside the list is in the list
+    if (!isPhone && !matching.some((item) => isSame(item, selected))) selected = matching.find((item) => item.problem) || matching[0] || null;
+    detail.replaceChildren(...(selected && matching.some((item) => isSame(item, selected)) ? proposalNodes(selected, views[filter.view]) : []));
     list.replaceChildren(...matching.slice(0, shown).map(row));
     const more = () => { shown += PAGE_SIZE; refresh(); };
     if (matching.length > shown) list.append(html("button", { class: "more", text: "more", onclick: more }));
@@ -133,6 +150,5 @@ function problemBrowser(views) {
   if (!isPhone) selected = items().find((item) => isSame(item, selected)) || items().find((item) => item.problem) || null;
   buildFilters();
   refresh();
-  if (selected) detail.replaceChildren(...proposalNodes(selected, views[filter.view]));
   return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));
 }

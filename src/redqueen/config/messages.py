@@ -1,0 +1,36 @@
+"""What a setting takes and what it got, in plain words: none of Python's."""
+
+from collections.abc import Sequence
+from typing import Any
+
+_TAKES = {
+    "bool": "takes true or false",
+    "finite": "takes a finite number",
+    "float": "takes a number",
+    "int": "takes a whole number",
+    "string": "takes a text",
+}
+"""By how the library's name for the error begins."""
+_SECTIONS = ("model_type", "model_attributes_type", "dict_type")
+_LISTS = ("tuple_type", "list_type", "set_type", "frozen_set_type")
+
+
+def explain_value(item: Any, path: str = "", names: Sequence[str] = ()) -> str:
+    """One error of a ValidationError. `path` is that of the setting, `names` are those in it where
+    it is a section."""
+    kind, got = item["type"], f"; got {_show(item['input'])}"
+    if kind in _SECTIONS:
+        such = f", such as {path}.{names[0]}" if names else ""
+        return f"is a section: set one of its settings{such}{got}"
+    if kind in _LISTS:
+        # without quotes, as a shell leaves it, a list is read as a text
+        names = [name.strip() for name in str(item["input"]).strip("[]").split(",")]
+        such = f""", such as "{path}={names}\"""" if path else ""
+        return f"takes a list{such}{got}"
+    takes = _TAKES.get(kind.partition("_")[0], item["msg"].replace("Input should", "must"))
+    return f"{takes}{got}"
+
+
+def _show(value: Any) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
