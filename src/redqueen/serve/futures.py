@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 KEEP_S = 900.0
-"""How long an answer stays after it was first fetched: a client whose connection broke asks again."""
+"""How long an answer stays after it was fetched: a client whose connection broke asks again."""
 UNFETCHED_S = 6 * 3600.0
 
 

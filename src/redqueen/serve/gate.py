@@ -63,10 +63,12 @@ class Call:
 
 
 class Gate:
-    def __init__(self, service: Service, decoder: Decoder, keys: Keys, served: str) -> None:
+    def __init__(
+        self, service: Service, decoder: Decoder, keys: Keys, served: str, tokenizer: str = ""
+    ) -> None:
         self.service, self.decoder, self.keys = service, decoder, keys
-        self.served = served
-        """What the base is called."""
+        self.served, self.tokenizer = served, tokenizer or served
+        """What the base is called, and where its tokenizer is found."""
         self.limit = int(service.quotas.body_mb * 1e6)
 
     def route(self, handler: Handler, *, openly: bool = False) -> Any:

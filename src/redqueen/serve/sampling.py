@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _STREAMED_TOKENS = 16
 _KINDS = 32
-"""Settings of sampling for which the engine keeps what it captured on a GPU; then it forgets all."""
+"""Sampling settings for which the engine keeps what it captured on a GPU; then it forgets all."""
 
 
 @dataclass(slots=True)

@@ -75,6 +75,8 @@ class Service:
         self.sessions: dict[str, Session] = {}
         self.models: dict[str, Model] = {}
         self.samplers: dict[str, SamplerWeights] = {}
+        self.members: dict[str, SamplerWeights] = {}
+        """Of a run, by name: everybody may sample from them."""
         self.active: dict[str, float] = {}
         """When each tenant was answered last."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -349,9 +351,9 @@ class Service:
         """Forget old answers, and give up commands that never came."""
         self.futures.sweep()
         for model in self.models.values():
-            if model.has_gap and not model.reserved:
-                if time.monotonic() - model.last_used > gap_s:
-                    self._skip(model, model.executed + 1)
+            waits = model.has_gap and not model.reserved
+            if waits and time.monotonic() - model.last_used > gap_s:
+                self._skip(model, model.executed + 1)
 
     def _skip(self, model: Model, sequence: int) -> None:
         """Go on without a command that never came; after a restart, too."""

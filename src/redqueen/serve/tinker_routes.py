@@ -6,11 +6,10 @@ from typing import Any
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from redqueen.serve import tinker_saved as saved
 from redqueen.serve.commands import Refused
 from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
-from redqueen.serve.state import Model
-from redqueen.serve.store import parse_path
 from redqueen.serve.tinker_wire import encode_result, parse_message, read_shape
 
 _POLL_S = 20.0
@@ -37,7 +36,7 @@ def tinker_routes(gate: Gate) -> list[Route]:
         return Route(f"/api/v1/{path}", gate.route(handler, **options), methods=["GET"])
 
     run = "training_runs/{model}"
-    saved = f"{run}/checkpoints/{{kind}}/{{name}}"
+    checkpoint = f"{run}/checkpoints/{{kind}}/{{name}}"
     commands = ("optim_step", "save_weights", "save_weights_for_sampler", "save_weights_external")
     return [
         get("healthz", _health, openly=True),
@@ -61,17 +60,17 @@ def tinker_routes(gate: Gate) -> list[Route]:
         get("sessions", _sessions),
         get("sessions/{session}", _one_session),
         post("sessions/{session}/finish", _finish_session),
-        get("training_runs", _training_runs),
-        get(run, _training_run),
-        get(f"{run}/checkpoints", _checkpoints),
-        get("checkpoints", _all_checkpoints),
-        Route(f"/api/v1/{saved}", gate.route(_delete), methods=["DELETE"]),
+        get("training_runs", saved.training_runs),
+        get(run, saved.training_run),
+        get(f"{run}/checkpoints", saved.checkpoints),
+        get("checkpoints", saved.all_checkpoints),
+        Route(f"/api/v1/{checkpoint}", gate.route(saved.delete), methods=["DELETE"]),
         *(
             Route(f"/api/v1/{path}", gate.route(_unsupported(what)), methods=["GET", "POST"])
             for path, what in UNSUPPORTED.items()
         ),
         Route(
-            f"/api/v1/{saved}/{{more:path}}",
+            f"/api/v1/{checkpoint}/{{more:path}}",
             gate.route(_unsupported("publishing, external URLs and changed expiry of checkpoints")),
             methods=["GET", "POST", "PUT", "DELETE"],
         ),
@@ -99,13 +98,13 @@ async def _telemetry(call: Call) -> Response:
 
 
 async def _capabilities(call: Call) -> Response:
-    model = {
-        "model_name": call.gate.served,
+    about = {
         "max_context_length": call.service.engine.base.context,
         "trainable": True,
         "sampleable": True,
     }
-    return JSONResponse({"supported_models": [model]})
+    names = dict.fromkeys((call.gate.served, call.gate.tokenizer))
+    return JSONResponse({"supported_models": [{"model_name": name, **about} for name in names]})
 
 
 async def _create_session(call: Call) -> Response:
@@ -141,7 +140,7 @@ async def _finish_session(call: Call) -> Response:
 
 
 def _check_base(call: Call, name: Any) -> None:
-    if name is not None and name != call.gate.served:
+    if name is not None and name not in (call.gate.served, call.gate.tokenizer):
         raise Refused(
             f"this server has the base '{call.gate.served}'; got {str(name)[:120]!r}. "
             "Ask get_server_capabilities for its name."
@@ -167,7 +166,7 @@ async def _create_model(call: Call) -> Response:
 
 async def _get_info(call: Call) -> Response:
     model = call.service.model(call.tenant, call.json["model_id"])
-    data = {"arch": "lora", "model_name": call.gate.served, "tokenizer_id": call.gate.served}
+    data = {"arch": "lora", "model_name": call.gate.served, "tokenizer_id": call.gate.tokenizer}
     return JSONResponse(
         {
             "type": "get_info",
@@ -243,7 +242,7 @@ async def _create_sampling_session(call: Call) -> Response:
 async def _sampler(call: Call) -> Response:
     id_ = call.path("sampler")
     call.service.sampler(call.tenant, id_)
-    return JSONResponse({"sampler_id": id_, "base_model": call.gate.served})
+    return JSONResponse({"sampler_id": id_, "base_model": call.gate.tokenizer})
 
 
 async def _sample(call: Call) -> Response:
@@ -284,78 +283,6 @@ async def _retrieve(call: Call) -> Response:
 
 async def _cancel(call: Call) -> Response:
     call.service.cancel(call.tenant, call.json["request_id"])
-    return Response(status_code=204)
-
-
-# what is saved
-
-
-def _run_of(call: Call, model: Model) -> dict[str, Any]:
-    saved = _saved_of(model)
-    training = [one for one in saved if one["checkpoint_type"] == "training"]
-    return {
-        "training_run_id": model.id,
-        "base_model": call.gate.served,
-        "model_owner": model.tenant,
-        "is_lora": True,
-        "lora_rank": model.shape.rank,
-        "last_request_time": max((one["time"] for one in saved), default="1970-01-01T00:00:00Z"),
-        "last_checkpoint": training[-1] if training else None,
-        "user_metadata": model.metadata,
-    }
-
-
-def _saved_of(model: Model) -> list[dict[str, Any]]:
-    types = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
-    saved = [
-        {
-            "checkpoint_id": f"{kind}/{name}",
-            "checkpoint_type": types[kind],
-            "time": about["time"],
-            "tinker_path": f"tinker://{model.id}/{kind}/{name}",
-            "size_bytes": about["bytes"],
-            "user_metadata": about["metadata"],
-            "expires_at": about["expires_at"],
-        }
-        for kind, name, about in model.files.all_saved()
-    ]
-    return sorted(saved, key=lambda one: str(one["time"]))
-
-
-def _page(call: Call, rows: list[Any]) -> tuple[list[Any], dict[str, int]]:
-    query = call.request.query_params
-    limit, offset = int(query.get("limit", 100)), int(query.get("offset", 0))
-    page = rows[max(offset, 0) : max(offset, 0) + max(limit, 0)]
-    return page, {"offset": offset, "limit": limit, "total_count": len(rows)}
-
-
-async def _training_runs(call: Call) -> Response:
-    models, cursor = _page(call, call.service.models_of(call.tenant))
-    runs = await call.run(lambda: [_run_of(call, model) for model in models])
-    return JSONResponse({"training_runs": runs, "cursor": cursor})
-
-
-async def _training_run(call: Call) -> Response:
-    return JSONResponse(_run_of(call, call.service.model(call.tenant, call.path("model"))))
-
-
-async def _checkpoints(call: Call) -> Response:
-    model = call.service.model(call.tenant, call.path("model"))
-    return JSONResponse({"checkpoints": await call.run(_saved_of, model)})
-
-
-async def _all_checkpoints(call: Call) -> Response:
-    models = call.service.models_of(call.tenant)
-    rows = await call.run(lambda: [one for model in models for one in _saved_of(model)])
-    page, cursor = _page(call, rows)
-    return JSONResponse({"checkpoints": page, "cursor": cursor})
-
-
-async def _delete(call: Call) -> Response:
-    model_id, kind, name = (call.path(part) for part in ("model", "kind", "name"))
-    parse_path(f"tinker://{model_id}/{kind}/{name}")
-    model = call.service.model(call.tenant, model_id)
-    await call.run(model.files.delete, kind, name)
     return Response(status_code=204)
 
 

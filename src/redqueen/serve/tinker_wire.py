@@ -1,5 +1,5 @@
-"""Tinker's wire format: requests to commands, results to replies. Everything of a request is checked
-here; what this server cannot do is refused by name. The protobuf classes are the SDK's own."""
+"""Tinker's wire format: requests to commands, results to replies. Everything of a request is
+checked here; what this server cannot do is refused by name. Protobuf classes are the SDK's own."""
 
 import json
 import math
@@ -97,7 +97,7 @@ class Decoder:
         )
 
     def check_tokens(self, tokens: NDArray[Any]) -> None:
-        if len(tokens) and not (0 <= tokens.min() and tokens.max() < self.vocabulary):
+        if len(tokens) and not (tokens.min() >= 0 and tokens.max() < self.vocabulary):
             raise Refused(
                 f"token ids of this model are from 0 to {self.vocabulary - 1}; got "
                 f"{int(tokens.min())} to {int(tokens.max())}: another tokenizer?"

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 Work = tuple[Model, Queued]
 _KEPT_ANSWERS = 8
-"""Newest answers that a checkpoint keeps even if they were fetched: the reply may have been lost."""
+"""Newest answers that a checkpoint keeps even if they were fetched: the reply may be lost."""
 
 
 class Trainer:
@@ -64,7 +64,7 @@ class Trainer:
             elif isinstance(command, OptimStep):
                 steps.append((work, slot))
             else:
-                self._attempt(work, lambda model, queued: self._one(model, queued))
+                self._attempt(work, self._one)
         for (loss, backward), group in groups.items():
             self._pass(group, loss, backward)
         if steps:
