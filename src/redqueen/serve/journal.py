@@ -10,6 +10,7 @@ import threading
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from redqueen.ledger.durable import sync
 
@@ -18,50 +19,42 @@ MAX_RECORD = 1 << 30
 
 
 class Journal:
+    """A file, opened for every write: there are as many as models ever were."""
+
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        is_new = not path.exists()
         whole = sum(_HEAD.size + len(record) for record in read_records(path))
-        self._file = path.open("ab")
-        self._file.truncate(whole)
-        self.size = whole
-        if is_new:
-            sync(path.parent)
+        with path.open("ab") as file:
+            file.truncate(whole)
+            os.fsync(file.fileno())
+        sync(path.parent)
 
     def append(self, records: Iterable[bytes]) -> None:
         """Returns when they are on the disk."""
-        with self._lock:
-            for record in records:
-                self._file.write(_HEAD.pack(len(record), zlib.crc32(record)))
-                self._file.write(record)
-                self.size += _HEAD.size + len(record)
-            self._file.flush()
-            os.fsync(self._file.fileno())
+        with self._lock, self.path.open("ab") as file:
+            _write(file, records)
 
     def keep(self, wanted: Iterable[bytes]) -> None:
         """Go on with these records and no others, in one instant."""
         with self._lock:
             new = self.path.with_suffix(".new")
             with new.open("wb") as file:
-                for record in wanted:
-                    file.write(_HEAD.pack(len(record), zlib.crc32(record)))
-                    file.write(record)
-                file.flush()
-                os.fsync(file.fileno())
-            self._file.close()
+                _write(file, wanted)
             new.replace(self.path)
             sync(self.path.parent)
-            self._file = self.path.open("ab")
-            self.size = self._file.tell()
 
     def records(self) -> list[bytes]:
         with self._lock:
             return list(read_records(self.path))
 
-    def close(self) -> None:
-        with self._lock:
-            self._file.close()
+
+def _write(file: BinaryIO, records: Iterable[bytes]) -> None:
+    for record in records:
+        file.write(_HEAD.pack(len(record), zlib.crc32(record)))
+        file.write(record)
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def read_records(path: Path) -> Iterator[bytes]:
