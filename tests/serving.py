@@ -25,7 +25,7 @@ RANK = 4
 
 def shared_engine(tokenizer: Any, slots: int = 8, **config: Any) -> SharedTorchEngine:
     settings = EngineConfig(**{"max_num_seqs": 32, "decode_steps_per_sync": 3, **config})
-    base = Base("tiny", tiny_model("llama"), tokenizer)
+    base = Base("pawn", tiny_model("llama"), tokenizer)
     return SharedTorchEngine(base, slots, settings, LoraConfig(rank=RANK, alpha=8))
 
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 Work = tuple[Model, Queued]
+_SAVED = {
+    "weights": "save_weights",
+    "sampler_weights": "save_weights_for_sampler",
+    "external_weights": "save_weights_external",
+}
 _KEPT_ANSWERS = 8
 """Newest answers that a checkpoint keeps even if they were fetched: the reply may be lost."""
 
@@ -162,7 +167,7 @@ class Trainer:
         elif isinstance(command, SaveWeights):
             self._save(model, slot, command, queued.sequence)
             path = f"tinker://{model.id}/{command.kind}/{command.name}"
-            self._finish(model, queued, {"type": command.kind, "path": path})
+            self._finish(model, queued, {"type": _SAVED[command.kind], "path": path})
         else:
             assert isinstance(command, LoadWeights)
             self._load(model, slot, command)
