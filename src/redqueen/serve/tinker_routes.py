@@ -10,7 +10,8 @@ from redqueen.serve import tinker_saved as saved
 from redqueen.serve.commands import Refused
 from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
-from redqueen.serve.tinker_wire import encode_result, parse_message, read_shape
+from redqueen.serve.tinker_replies import encode_result
+from redqueen.serve.tinker_wire import parse_message, read_shape
 
 _POLL_S = 20.0
 """The SDK gives up a poll after 45 seconds and asks again."""

@@ -69,12 +69,15 @@ class Worker(threading.Thread):
                 raise
 
     def turn(self) -> None:
-        """One turn of everything that waits."""
-        for _ in range(_ROUNDS):
-            works = self._take_commands()
-            if not works:
+        """One turn of everything that waits. Whoever has just been trained is about to ask for
+        samples: those join the samples of others, so that tenants fall into step."""
+        rounds, until = 0, self._patience()
+        while rounds < _ROUNDS:
+            if works := self._take_commands():
+                self.trainer.run(works)
+                rounds, until = rounds + 1, self._patience()
+            elif not self._expect_more(until):
                 break
-            self.trainer.run(works)
         if self.service.queue:
             self.runner.run(self.service.max_num_seqs)
         with self.service.lock:
@@ -87,13 +90,23 @@ class Worker(threading.Thread):
             while not self._stopping and not self.service.has_work():
                 lock.wait(5.0)
                 self.service.sweep(_GAP_S)
-            until = time.monotonic() + min(self.gather_s, _GATHER_FRAC * self._last_turn_s)
-            while not self._stopping and self.service.expects_more(_ACTIVE_S):
-                left = until - time.monotonic()
-                if left <= 0:
-                    break
-                lock.wait(left)
+            until = self._patience()
+            while self._expect_more(until):
+                pass
             return not self._stopping
+
+    def _patience(self) -> float:
+        """Until when to wait for others."""
+        return time.monotonic() + min(self.gather_s, _GATHER_FRAC * self._last_turn_s)
+
+    def _expect_more(self, until: float) -> bool:
+        """Whether somebody may still send something; returns when that has come, or at `until`."""
+        with self.service.lock:
+            left = until - time.monotonic()
+            if self._stopping or left <= 0 or not self.service.expects_more(_ACTIVE_S):
+                return False
+            self.service.lock.wait(left)
+            return True
 
     def _take_commands(self) -> list[Work]:
         """The next command of every model, as far as they fit into a pass; another tenant first

@@ -16,6 +16,10 @@ COMMANDS = {
         "redqueen.cli.bench.sandbox:sandbox",
         "Programs per second through the sandbox.",
     ),
+    "serve": (
+        "redqueen.cli.bench.serve:serve",
+        "Many tenants of a server beside one who does all of their work.",
+    ),
     "selection": (
         "redqueen.cli.bench.selection:selection",
         "Whether selection finds the weaker student, and intervals hold what they say.",
