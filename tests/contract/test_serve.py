@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from redqueen.engine.protocol import Loss, OptimizerSettings, TrainSample
 from redqueen.errors import ConfigError
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import load_adapter
@@ -17,8 +18,19 @@ from redqueen.serve.app import ModelServer, check_bind
 from redqueen.serve.journal import Journal, read_records
 from redqueen.serve.quotas import Quotas
 from redqueen.serve.tenants import Keys, read_keys
+from redqueen.stages.update.losses import BoundLoss, Reinforce
 from tests.contract.tiny import VOCABULARY
-from tests.serving import KEYS, NAMES, Tenant, datum, logprobs_of, random_data, serving, tokens_of
+from tests.serving import (
+    KEYS,
+    NAMES,
+    Tenant,
+    datum,
+    logprobs_of,
+    random_data,
+    serving,
+    shared_engine,
+    tokens_of,
+)
 
 
 @pytest.fixture(scope="module")
@@ -496,6 +508,44 @@ def test_a_folder_of_another_server_is_refused(tokenizer: Any, tmp_path: Path) -
     (tmp_path / "server.json").write_text('{"base": "other", "rank": 4, "alpha": 8, "targets": []}')
     with pytest.raises(ConfigError, match="base was other"), serving(tokenizer, tmp_path):
         pass
+
+
+# the engine
+
+
+def test_scores_are_those_of_separate_samples(tokenizer: Any) -> None:
+    """Completions that share a prompt, targets of their own, and none with a gradient."""
+    engine, loss = shared_engine(tokenizer, 2), Loss(BoundLoss("reinforce", Reinforce()), "sum")
+    prompt, rng = (5, 9, 12, 30), Random(0)
+    samples = [
+        TrainSample(slot, prompt, tuple(rng.choices(range(3, 90), k=5)), weight, targets=targets)
+        for slot, weight in ((0, 1.0), (0, 0.0), (1, -0.5))
+        for targets in ((), (7, 8, 9, 10, 11))
+    ]
+    together = engine.score(samples, loss, backward=False)
+    for number, sample in enumerate(samples):
+        alone = engine.score([sample], loss, backward=False).logprobs[0]
+        assert len(alone) == 8 and np.allclose(together.logprobs[number], alone, atol=1e-5)
+    trained = engine.score(samples, loss, backward=True)
+    assert np.allclose(trained.logprobs, together.logprobs, atol=1e-5)
+    for slot in (0, 1):
+        assert np.isclose(trained.losses[slot], together.losses[slot], atol=1e-4)
+
+
+def test_a_step_of_some_slots_leaves_the_gradients_of_others(tokenizer: Any) -> None:
+    engine, loss = shared_engine(tokenizer, 3), Loss(BoundLoss("reinforce", Reinforce()), "sum")
+    samples = [TrainSample(slot, (5, 9), (12, 30), 1.0) for slot in range(3)]
+    engine.score(samples, loss, backward=True)
+    assert engine.population is not None
+    grads, weights = engine.population.grads.clone(), engine.population.weights.clone()
+    stats = engine.step_only({1: OptimizerSettings(eps=1e-12)})
+    assert set(stats.grad_norms) == {1} and not engine.population.grads[1].any()
+    for slot in (0, 2):
+        assert engine.population.grads[slot].equal(grads[slot])
+        assert engine.population.weights[slot].equal(weights[slot])
+    assert not engine.population.weights[1].equal(weights[1])
+    engine.clear_gradients([0])
+    assert not engine.population.grads[0].any() and engine.population.grads[2].any()
 
 
 # samples

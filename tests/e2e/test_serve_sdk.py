@@ -30,14 +30,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def start(folder: Path, port: int) -> "subprocess.Popen[bytes]":
+def start(
+    folder: Path, port: int, base: str = "pawn", place: Path | None = None
+) -> "subprocess.Popen[bytes]":
     """A server that answers."""
-    command = [sys.executable, "-m", "redqueen", "serve", "--base", "pawn", "--rank", "8"]
+    command = [sys.executable, "-m", "redqueen", "serve", "--base", base, "--rank", "8"]
     command += ["--folder", str(folder), "--port", str(port), "--slots", "6", "--threads", "1"]
     command += ["--checkpoint-every", "3"]
     for key in KEYS:
         command += ["--key", f"{key.rpartition('-')[2]}={key}"]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=place)
     while True:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/healthz", timeout=5).close()

@@ -24,7 +24,7 @@ class Quotas:
         if tokens > self.tokens_in_flight:
             raise Refused(
                 f"this request has {tokens:,} tokens, what it may generate included; a tenant may "
-                f"have {self.tokens_in_flight:,} in flight. Ask for less at a time.",
+                f"have {self.tokens_in_flight:,} in flight. Send less at a time.",
                 413,
             )
         if in_flight + tokens > self.tokens_in_flight or requests >= self.requests_in_flight:

@@ -120,7 +120,7 @@ class Service:
         if not 1 <= shape.rank <= self.lora.rank:
             raise Refused(
                 f"this server has adapters of rank {self.lora.rank} at most; got {shape.rank}. "
-                "Ask for less, or have it started with a larger --rank."
+                "Take less, or have it started with a larger --rank."
             )
         id_ = f"{session}:train:{number}"
         with self.lock:
@@ -317,51 +317,6 @@ class Service:
             "answers": answers,
         }
         write_json(model.files.folder / "model.json", state)
-
-    # for the worker
-
-    def ready_models(self) -> dict[str, list[Model]]:
-        """Models with a command whose turn it is, by tenant."""
-        ready: dict[str, list[Model]] = {}
-        for model in self.models.values():
-            if model.next is not None:
-                ready.setdefault(model.tenant, []).append(model)
-        return ready
-
-    def has_work(self) -> bool:
-        return bool(self.queue) or any(model.next for model in self.models.values())
-
-    def queue_state(self) -> tuple[str, str | None]:
-        """Why an answer takes long, in the SDK's words and in our own."""
-        with self.lock:
-            wanting = sum(len(models) for models in self.ready_models().values())
-        if wanting > self.engine.slots:
-            return "paused_capacity", f"{wanting} models take turns in {self.engine.slots} slots"
-        return "active", None
-
-    def expects_more(self, active_s: float) -> bool:
-        """Whether a tenant that was answered a moment ago has nothing waiting."""
-        now = time.monotonic()
-        return any(
-            now - answered < active_s and not self.futures.requests.get(tenant)
-            for tenant, answered in self.active.items()
-        )
-
-    def sweep(self, gap_s: float) -> None:
-        """Forget old answers, and give up commands that never came."""
-        self.futures.sweep()
-        for model in self.models.values():
-            waits = model.has_gap and not model.reserved
-            if waits and time.monotonic() - model.last_used > gap_s:
-                self._skip(model, model.executed + 1)
-
-    def _skip(self, model: Model, sequence: int) -> None:
-        """Go on without a command that never came; after a restart, too."""
-        reason = f"request {sequence} of this model never came"
-        record = pack_record(sequence, "skip", reason.encode())
-        model.journal.append([record])
-        future = self.futures.add(model.request_id(sequence), model.tenant)
-        model.waiting[sequence] = Queued(sequence, Skip(reason), future, record)
 
 
 def _bare(engine: SharedEngine) -> Any:

@@ -12,6 +12,7 @@ from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
 from redqueen.serve.tinker_replies import encode_result
 from redqueen.serve.tinker_wire import parse_message, read_shape
+from redqueen.serve.waiting import queue_state
 
 _POLL_S = 20.0
 """The SDK gives up a poll after 45 seconds and asks again."""
@@ -144,7 +145,7 @@ def _check_base(call: Call, name: Any) -> None:
     if name is not None and name not in (call.gate.served, call.gate.tokenizer):
         raise Refused(
             f"this server has the base '{call.gate.served}'; got {str(name)[:120]!r}. "
-            "Ask get_server_capabilities for its name."
+            "get_server_capabilities has its name."
         )
 
 
@@ -271,7 +272,8 @@ async def _retrieve(call: Call) -> Response:
     if future is None:
         raise Refused("there is no such request, or its answer was given long ago", 410)
     if not await call.wait(future, _POLL_S):
-        state, reason = service.queue_state()
+        with service.lock:
+            state, reason = queue_state(service)
         body = {"type": "try_again", "request_id": future.id, "queue_state": state}
         return JSONResponse({**body, "queue_state_reason": reason}, 408)
     assert future.result is not None

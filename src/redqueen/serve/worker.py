@@ -6,11 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from redqueen.errors import EngineError
 from redqueen.serve.commands import ForwardBackward
 from redqueen.serve.sampling import SampleRunner
-from redqueen.serve.state import rotate
+from redqueen.serve.state import Model, rotate
 from redqueen.serve.training import Trainer, Work
+from redqueen.serve.waiting import expects_more, has_work, ready_models, sweep
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
@@ -65,7 +65,7 @@ class Worker(threading.Thread):
             log.exception("the engine's thread ended")
             self.failure = error
             self.service.on_failure(error)
-            if not isinstance(error, EngineError | Exception):
+            if not isinstance(error, Exception):
                 raise
 
     def turn(self) -> None:
@@ -81,15 +81,15 @@ class Worker(threading.Thread):
         if self.service.queue:
             self.runner.run(self.service.max_num_seqs)
         with self.service.lock:
-            self.service.sweep(_GAP_S)
+            sweep(self.service, _GAP_S)
 
     def _gather(self) -> bool:
         """Wait for work, then a little for those who are about to send some. False: it is over."""
         lock = self.service.lock
         with lock:
-            while not self._stopping and not self.service.has_work():
+            while not self._stopping and not has_work(self.service):
                 lock.wait(5.0)
-                self.service.sweep(_GAP_S)
+                sweep(self.service, _GAP_S)
             until = self._patience()
             while self._expect_more(until):
                 pass
@@ -103,7 +103,7 @@ class Worker(threading.Thread):
         """Whether somebody may still send something; returns when that has come, or at `until`."""
         with self.service.lock:
             left = until - time.monotonic()
-            if self._stopping or left <= 0 or not self.service.expects_more(_ACTIVE_S):
+            if self._stopping or left <= 0 or not expects_more(self.service, _ACTIVE_S):
                 return False
             self.service.lock.wait(left)
             return True
@@ -114,7 +114,7 @@ class Worker(threading.Thread):
         works, tokens = list[Work](), 0
         self._first += 1
         with self.service.lock:
-            ready = self.service.ready_models()
+            ready = ready_models(self.service)
             for tenant in rotate(sorted(ready), self._first):
                 for model in ready[tenant]:
                     queued = model.next
@@ -135,5 +135,5 @@ class Worker(threading.Thread):
 
     def _park_all(self) -> None:
         for slot, who in enumerate(self.trainer.slots.occupants):
-            if who is not None and who in self.service.models.values():
-                self.trainer.park(who, slot)  # type: ignore[arg-type]
+            if isinstance(who, Model):
+                self.trainer.park(who, slot)
