@@ -60,7 +60,10 @@ def datum(tokens: Sequence[int], weights: Sequence[float], logprobs: Sequence[fl
     message = pb.Datum()
     message.model_input.add().encoded_text.tokens = np.array(tokens[:-1], np.int32).tobytes()
     name = "advantages" if logprobs else "weights"
-    rows = {"target_tokens": np.array(tokens[1:], np.int64), name: np.array(weights, np.float32)}
+    rows: dict[str, Any] = {
+        "target_tokens": np.array(tokens[1:], np.int64),
+        name: np.array(weights, np.float32),
+    }
     if logprobs:
         rows["logprobs"] = np.array(logprobs, np.float32)
     for key, row in rows.items():
@@ -147,7 +150,7 @@ class Tenant:
         self, data: Sequence[Any], loss: str = "cross_entropy", rate: float = 1e-2, **config: float
     ) -> float:
         """One step; the loss before it."""
-        first = self.forward_backward(data, loss, **config)
+        first = self.forward_backward(data, loss, False, **config)
         second = self.command("optim_step", adam_params={"learning_rate": rate})
         value, _ = self.result(first)
         assert "grad_norm" in self.result(second)["metrics"]

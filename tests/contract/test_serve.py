@@ -135,7 +135,7 @@ def test_gradients_of_one_tenant_survive_the_steps_of_another(
                     curve(other, 2, 1)
             one.result(one.command("optim_step", adam_params={"learning_rate": 1e-2}))
             losses.append(one.loss(data))
-    assert np.isclose(*losses, atol=1e-5)
+    assert np.isclose(losses[0], losses[1], atol=1e-5)
 
 
 def test_more_models_than_slots_take_turns(tokenizer: Any, tmp_path: Path) -> None:
@@ -149,7 +149,7 @@ def test_more_models_than_slots_take_turns(tokenizer: Any, tmp_path: Path) -> No
             curves.append(
                 [[t.train(d) for t, d in zip(tenants, data, strict=True)] for _ in range(3)]
             )
-    assert np.allclose(*curves, rtol=1e-4, atol=1e-5)
+    assert np.allclose(curves[0], curves[1], rtol=1e-4, atol=1e-5)
 
 
 def test_a_model_keeps_its_own_rank_and_projections(server: ModelServer) -> None:

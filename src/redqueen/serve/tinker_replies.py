@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 def encode_result(result: Mapping[str, Any]) -> bytes | None:
@@ -62,7 +63,7 @@ def encode_request(
         datum, before = message.data.add(), len(prompt) - 1
         whole = np.array([*prompt, *tokens], np.int32)
         datum.model_input.add().encoded_text.tokens = whole[:-1].tobytes()
-        inputs = {
+        inputs: dict[str, NDArray[Any]] = {
             "target_tokens": whole[1:].astype(np.int64),
             "logprobs": np.array([0.0] * before + list(logprobs), np.float32),
             "advantages": np.array([0.0] * before + [advantage] * len(tokens), np.float32),

@@ -156,7 +156,8 @@ def _play(server: "ModelServer", count: int, work: Work) -> Measured:
         worker.start()
     barrier.wait()
     calls, passes = server.worker.runner.calls, server.worker.trainer.passes
-    calls.clear(), passes.clear()
+    calls.clear()
+    passes.clear()
     for loop in loops:
         loop.waits.clear()
     started = time.perf_counter()
