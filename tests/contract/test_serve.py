@@ -478,6 +478,7 @@ def test_a_server_that_was_killed_goes_on_with_every_acknowledged_step(
             one.http = type(one.http)(server.app, headers=dict(one.http.headers))
         tenant.sequence -= 2  # the step that the copy has not seen, and the loss after it
         other.sequence -= 1
+        assert tenant.result(f"{tenant.model}:0")["model_id"] == tenant.model
         assert np.allclose(tenant.result(pending)[1], scored[1], atol=1e-5)
         assert tokens_of(tenant.sample(sampler, [5, 9], seed=1, max_tokens=20)) == expected
         assert tenant.command("optim_step", adam_params={"learning_rate": 1e-2}) == last

@@ -5,8 +5,10 @@ the share of its favourite token. Prints what each was told, as JSON.
 """
 
 import json
+import os
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,9 @@ def learn(url: str, key: str, number: int, steps: int) -> dict[str, Any]:
         stepped = training.optim_step(types.AdamParams(learning_rate=5e-3, grad_clip_norm=1.0))
         outputs = gradients.result().loss_fn_outputs
         told["steps"].append((stepped.result().metrics or {})["step"])
+        if progress := os.environ.get("PROGRESS"):
+            with Path(progress).open("a") as file:
+                file.write(f"{number}\n")
         told["rewards"].append(float(np.mean(rewards)))
         for sequence, output in zip(sequences, outputs, strict=True):
             trained = np.array(output["logprobs"].tolist())[len(PROMPT) - 1 :]

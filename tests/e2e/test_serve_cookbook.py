@@ -44,7 +44,8 @@ def play(folder: Path, recipe: str, *options: str) -> list[dict[str, float]]:
         server.terminate()
         server.wait()
     assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads(line) for line in (folder / "log" / "metrics.jsonl").open()]
+    rows = (folder / "log" / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(row) for row in rows]
 
 
 def test_reinforcement_learning_on_arithmetic(tmp_path: Path) -> None:

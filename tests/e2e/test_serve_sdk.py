@@ -50,9 +50,11 @@ def start(
 
 
 @contextmanager
-def clients(port: int, steps: int, keys: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+def clients(
+    port: int, steps: int, keys: Sequence[str], progress: str = ""
+) -> Iterator["subprocess.Popen[str]"]:
     command = [sys.executable, str(CLIENTS), f"http://127.0.0.1:{port}", str(steps), *keys]
-    environment = {**os.environ, "TINKER_TELEMETRY": "0"}
+    environment = {**os.environ, "TINKER_TELEMETRY": "0", "PROGRESS": progress}
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
     )
@@ -91,16 +93,22 @@ def test_four_tenants_learn_at_once_through_the_sdk(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_kills_of_the_server_lose_no_acknowledged_step(tmp_path: Path) -> None:
-    """Clients go on as if nothing had been: every step counts one more than the last."""
-    port, steps = free_port(), 3 * KILLS + 3
-    server = start(tmp_path, port)
+    """Clients go on as if nothing had been: every step counts one more than the last. A kill comes
+    at any moment after a step, so that there is progress between two."""
+    port, steps, progress = free_port(), 2 * KILLS + 4, tmp_path / "progress"
+    progress.touch()
+    server = start(tmp_path / "served", port)
     try:
-        with clients(port, steps, KEYS[:2]) as process:
+        with clients(port, steps, KEYS[:2], str(progress)) as process:
             for kill in range(KILLS):
-                time.sleep(1.5 + 0.37 * kill % 1.0)
+                seen = progress.read_text().count("\n") if kill else 0
+                while progress.read_text().count("\n") <= seen:
+                    assert process.poll() is None
+                    time.sleep(0.02)
+                time.sleep(0.13 * kill % 0.7)
                 server.send_signal(signal.SIGKILL)
                 server.wait()
-                server = start(tmp_path, port)
+                server = start(tmp_path / "served", port)
             told = read(process)
     finally:
         server.kill()

@@ -56,6 +56,8 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     done = model.executed = model.stepped = model.checkpointed = state["checkpoint"]
     model.steps = model.steps_at_checkpoint = state["steps"]
     futures = service.futures
+    created = futures.add(model.request_id(0), tenant)
+    futures.resolve(created, {"type": "create_model", "model_id": model.id})
     for sequence, result in state["answers"].items():
         future = futures.add(model.request_id(int(sequence)), tenant)
         futures.resolve(future, result)
