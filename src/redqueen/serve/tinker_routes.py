@@ -7,12 +7,12 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from redqueen.serve import tinker_saved as saved
+from redqueen.serve.backlog import queue_state
 from redqueen.serve.commands import Refused
 from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
 from redqueen.serve.tinker_replies import encode_result
 from redqueen.serve.tinker_wire import parse_message, read_shape
-from redqueen.serve.waiting import queue_state
 
 _POLL_S = 20.0
 """The SDK gives up a poll after 45 seconds and asks again."""

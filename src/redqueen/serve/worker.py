@@ -6,11 +6,11 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from redqueen.serve.backlog import expects_more, has_work, ready_models, sweep
 from redqueen.serve.commands import ForwardBackward
 from redqueen.serve.sampling import SampleRunner
 from redqueen.serve.state import Model, rotate
 from redqueen.serve.training import Trainer, Work
-from redqueen.serve.waiting import expects_more, has_work, ready_models, sweep
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
