@@ -45,6 +45,8 @@ COMMANDS = {
         "redqueen.cli.contamination:contamination",
         "Invented problems against the items of benchmarks.",
     ),
+    "serve": ("redqueen.cli.serve:serve", "Train and sample for many people on one device."),
+    "chat": ("redqueen.cli.chat:chat", "Talk to a member of a run."),
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),

@@ -88,6 +88,8 @@ class TrainSample:
     """Per token, as sampled. Without them, losses take the policy for unchanged (ratio 1)."""
     temperature: float = 1.0
     """At which it was sampled."""
+    targets: tuple[int, ...] = ()
+    """What is predicted in place of each completion token, where that is another token."""
 
     @property
     def has_gradient(self) -> bool:
@@ -118,10 +120,10 @@ class LossBatch(Protocol):
         ...
 
 
-Average = Literal["tokens", "sequences"] | int
+Average = Literal["tokens", "sequences", "sum"] | int
 """How per-token losses add up to a member's loss. `tokens`: the mean over all its tokens.
-`sequences`: the mean over its completions of each one's token mean. A number: the mean over its
-completions of each one's sum, divided by that constant."""
+`sequences`: the mean over its completions of each one's token mean. `sum`: the sum over all its
+tokens. A number: the mean over its completions of each one's sum, divided by that constant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class OptimizerSettings:
     beta2: float = 0.99
     grad_clip: float = 1.0
     """Largest norm of one member's gradient."""
+    eps: float = 1e-8
 
 
 @dataclass(frozen=True, slots=True)

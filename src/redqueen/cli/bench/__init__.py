@@ -20,6 +20,10 @@ COMMANDS = {
         "redqueen.cli.bench.scale:scale",
         "A step on 1, 2 and 4 workers, measured and predicted, and the curve to 64 GPUs.",
     ),
+    "serve": (
+        "redqueen.cli.bench.serve:serve",
+        "Many tenants of a server beside one who does all of their work.",
+    ),
     "selection": (
         "redqueen.cli.bench.selection:selection",
         "Whether selection finds the weaker student, and intervals hold what they say.",

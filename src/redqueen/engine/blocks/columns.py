@@ -132,6 +132,7 @@ class Samples:
     per_token: NDArray[np.bool_]
     logprobs: Ragged
     temperatures: Floats
+    targets: Ragged
 
     @staticmethod
     def of(samples: Sequence[TrainSample], first: int) -> "Samples":
@@ -145,6 +146,7 @@ class Samples:
             np.fromiter((isinstance(a, tuple) for a in advantages), np.bool_, count),
             Ragged.of([s.logprobs for s in samples], np.float64),
             np.fromiter((s.temperature for s in samples), np.float64, count),
+            Ragged.of([s.targets for s in samples], np.int32),
         )
 
     def unpack(self) -> list[TrainSample]:
@@ -156,11 +158,12 @@ class Samples:
             self.per_token,
             self.logprobs.rows(),
             self.temperatures.tolist(),
+            self.targets.rows(),
             strict=True,
         )
         return [
-            TrainSample(slot, prompt, tokens, given if each else given[0], logprobs, temperature)
-            for slot, prompt, tokens, given, each, logprobs, temperature in rows
+            TrainSample(slot, prompt, tokens, given if each else given[0], *others)
+            for slot, prompt, tokens, given, each, *others in rows
         ]
 
 

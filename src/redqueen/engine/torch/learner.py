@@ -6,7 +6,7 @@ members.
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +24,11 @@ _LOGITS_TOKENS = 2048
 """Tokens whose logits exist at the same time: [tokens, vocabulary] is the largest tensor of all."""
 _MAX_RATIO = 2.0
 _POSITIONS = (0, 64, 256, 1024)
+
+
+OnBatch = Callable[[MicroBatch, Tensor, Tensor], None]
+"""Sees every micro-batch with its hidden states, [rows * length, hidden size], and the
+log-probabilities of its targets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,10 @@ def accumulate(
     kl: float,
     max_tokens: int,
     share_prompts: bool,
+    on_batch: OnBatch | None = None,
 ) -> TrainStats:
-    """Add the gradients of the samples, which all have one, to those of the population."""
+    """Add the gradients of the samples to those of the population. `on_batch` sees every
+    micro-batch; samples without a gradient are for it alone."""
     started = time.monotonic()
     device = forward.base.device
     if device.type == "cuda":
@@ -64,7 +71,7 @@ def accumulate(
         routing = forward.routing(batch.row_slots, batch.ids.shape[1])
         # The backward pass needs the routing too: gradient checkpointing runs forward passes in it.
         with population.routed(routing):
-            _compute_loss(forward, batch, routing, loss, kl, totals).backward()
+            _compute_loss(forward, batch, routing, loss, kl, totals, on_batch).backward()
         CORES.adapt()
         unpadded += batch.unpadded
         padded += batch.ids.numel()
@@ -162,9 +169,13 @@ def _compute_loss(
     loss: Loss,
     kl: float,
     totals: _Totals,
+    on_batch: OnBatch | None = None,
 ) -> Tensor:
     """The sum over members of what this batch adds to their losses."""
-    logprobs, entropy = _logprobs(forward, batch, routing)
+    hidden = hidden_states(forward, batch, routing)
+    logprobs, entropy = _target_logprobs(forward, batch, hidden)
+    if on_batch is not None:
+        on_batch(batch, hidden.detach(), logprobs.detach())
     known = ~batch.sampled_logprobs.isnan()
     sampled = torch.where(known, batch.sampled_logprobs, logprobs.detach())
     losses = loss.per_token(LossTokens(logprobs, sampled, batch.advantages, batch.lengths))
@@ -186,19 +197,29 @@ def _weights(batch: MicroBatch, loss: Loss, totals: _Totals) -> Tensor:
     """[targets]: what each per-token loss counts, so that the sum is the average asked for."""
     if loss.average == "tokens":
         return 1 / totals.tokens[batch.slots]
+    if loss.average == "sum":
+        return torch.ones_like(batch.advantages)
     if loss.average == "sequences":
         length = batch.lengths.repeat_interleave(batch.lengths)
         return 1 / (totals.samples[batch.slots] * length)
     return 1 / (totals.samples[batch.slots] * loss.average)
 
 
-def _logprobs(
-    forward: Forward, batch: MicroBatch, routing: Routing | None
+def hidden_states(forward: Forward, batch: MicroBatch, routing: Routing | None) -> Tensor:
+    """[rows * length, hidden size]"""
+    return forward.sequences(batch.ids, batch.positions, batch.mask, routing).flatten(0, 1)
+
+
+def _target_logprobs(forward: Forward, batch: MicroBatch, hidden: Tensor) -> tuple[Tensor, Tensor]:
+    return logprobs_of(forward, hidden[batch.predicted_by], batch.targets, batch.temperatures)
+
+
+def logprobs_of(
+    forward: Forward, hidden: Tensor, targets: Tensor, temperatures: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Log-probabilities of the targets and the entropies there, both [targets]. Logits are made for
-    some tokens at a time, and again in the backward pass."""
-    hidden = forward.sequences(batch.ids, batch.positions, batch.mask, routing)
-    hidden = hidden.flatten(0, 1)[batch.predicted_by]  # [targets, hidden size]
+    """Log-probabilities of the targets and the entropies there, both [targets]; `hidden` is
+    [targets, hidden size]. Logits are made for some tokens at a time, and again in the backward
+    pass."""
 
     def head(hidden: Tensor, targets: Tensor, temperatures: Tensor) -> tuple[Tensor, Tensor]:
         logprobs = torch.log_softmax(forward.logits(hidden).float() / temperatures[:, None], -1)
@@ -206,7 +227,7 @@ def _logprobs(
         return logprobs.gather(-1, targets[:, None])[:, 0], entropy
 
     parts = []
-    inputs = (hidden, batch.targets, batch.temperatures)
+    inputs = (hidden, targets, temperatures)
     for piece in zip(*(values.split(_LOGITS_TOKENS) for values in inputs), strict=True):
         with_grad = torch.is_grad_enabled()
         parts.append(checkpoint(head, *piece, use_reentrant=False) if with_grad else head(*piece))
@@ -217,5 +238,5 @@ def _logprobs(
 def _divergence(forward: Forward, batch: MicroBatch, logprobs: Tensor) -> Tensor:
     """KL divergence from the base for each target: Schulman's k3 estimate, never negative."""
     with torch.no_grad():
-        base, _ = _logprobs(forward, batch, None)
+        base, _ = _target_logprobs(forward, batch, hidden_states(forward, batch, None))
     return torch.exp(base - logprobs) - 1 - (base - logprobs)

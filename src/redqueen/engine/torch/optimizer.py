@@ -10,7 +10,6 @@ from torch import Tensor
 from redqueen.engine.protocol import OptimizerSettings, StepStats
 from redqueen.engine.torch.population import Population
 
-_EPSILON = 1e-8
 _IDLE = OptimizerSettings(learning_rate=0.0)
 
 
@@ -51,13 +50,24 @@ class PopulationAdamW:
         variance = self.exp_avg_sq / (1 - column(row.beta2 for row in rows) ** count)
         rate = column(row.learning_rate for row in rows)
         weights *= 1 - rate * column(row.weight_decay for row in rows)
-        weights -= rate * mean / variance.sqrt_().add_(_EPSILON)
+        weights -= rate * mean / variance.sqrt_().add_(column(row.eps for row in rows))
         grads.zero_()
         self.population.changed()
         return StepStats(
             {slot: grad_norms[slot] for slot in settings},
             frozenset(slot for slot in settings if not finite[slot]),
         )
+
+    @torch.no_grad()
+    def step_only(self, settings: Mapping[int, OptimizerSettings]) -> StepStats:
+        """A step after which the gradients of slots that are not in `settings` are as before."""
+        grads = self.population.grads
+        others = [slot for slot in range(self.population.slots) if slot not in settings]
+        waiting = grads[others]  # a copy
+        grads[others] = 0
+        stats = self.step(settings)
+        grads[others] = waiting
+        return stats
 
     def reset(self, slot: int) -> None:
         for state in self.state().values():

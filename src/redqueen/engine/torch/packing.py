@@ -74,6 +74,8 @@ class MicroBatch:
     """[completions]: targets of each."""
     unpadded: int
     """Tokens that are not padding."""
+    sequences: list[PackedSequence]
+    """The rows as they were packed."""
 
 
 def split_microbatches(
@@ -152,13 +154,14 @@ def _lay_out(sequences: list[PackedSequence], device: torch.device) -> MicroBatc
         positions=on_device(positions.reshape(shape)),
         mask=_mask(on_device(segment_numbers.reshape(shape))) if shared else None,
         predicted_by=on_device(previous[trained]),
-        targets=on_device(tokens[trained]),
+        targets=on_device(_flatten(map(_targets, samples), np.int64)),
         slots=on_device(np.repeat([sample.slot for sample in samples], lengths)),
         advantages=on_device(_flatten(map(_advantages, samples), np.float32)),
         sampled_logprobs=on_device(_flatten(map(_sampled_logprobs, samples), np.float32)),
         temperatures=on_device(np.repeat(temperatures, lengths)),
         lengths=on_device(lengths),
         unpadded=len(tokens),
+        sequences=sequences,
     )
 
 
@@ -179,6 +182,10 @@ def _advantages(sample: TrainSample) -> Sequence[float]:
         assert len(sample.advantage) == len(sample.completion)
         return sample.advantage
     return [sample.advantage] * len(sample.completion)
+
+
+def _targets(sample: TrainSample) -> Sequence[int]:
+    return sample.targets or sample.completion
 
 
 def _sampled_logprobs(sample: TrainSample) -> Sequence[float]:

@@ -24,6 +24,11 @@ def uniform(seeds: Tensor, counters: Tensor) -> Tensor:
     return (_shift_right(x, 40).double() + 0.5) / 2**24
 
 
+def continue_stream(seed: int, counter: int) -> int:
+    """The seed whose stream begins where that of `seed` is at this counter."""
+    return (seed + counter * _GOLDEN) % (1 << 64)
+
+
 def _shift_right(x: Tensor, bits: int) -> Tensor:
     """Logical shift: torch has no unsigned 64-bit shift, so the sign bits are masked out."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,279 @@
+"""`redqueen bench serve`: many tenants against one who does all of their work.
+
+Every tenant runs the same RL loop, through the service: commands are encoded, checked, written to
+journals and gathered as those of HTTP clients are, and only HTTP itself is left out, so that the
+clients' own time does not count. The total work is the same whatever the number of tenants:
+completions are sampled to a fixed length and trained on.
+"""
+
+import json
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from redqueen.cli.console import note, note_others
+from redqueen.cli.options import Device, Json
+from redqueen.engine.cpu_load import LoadMeter
+
+if TYPE_CHECKING:
+    from redqueen.serve.app import ModelServer
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Of one step, of all tenants together."""
+
+    completions: int
+    prompt_tokens: int
+    tokens: int
+    attempts: int
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    tenants: int
+    seconds: float
+    over_one: float
+    """Seconds over those of one tenant with the same total work."""
+    tokens_per_s: float
+    """Sampled, and trained on in the same time."""
+    sampled_together: float
+    """Tenants in a sampling call, on average."""
+    trained_together: float
+    latency_s: float
+    """From a request to its answer, on average: queueing and computing."""
+
+
+def serve(
+    base: Annotated[str, typer.Option(help="A base: pawn, a folder, owner/model.")] = "pawn",
+    tenants: Annotated[
+        list[int] | None, typer.Option(help="Numbers of tenants; 1 is always measured.")
+    ] = None,
+    completions: Annotated[
+        int, typer.Option(min=1, help="Of one step, of all tenants together.")
+    ] = 128,
+    attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
+    prompt_tokens: Annotated[int, typer.Option(min=2)] = 64,
+    tokens: Annotated[int, typer.Option(min=1, help="Of each completion.")] = 64,
+    steps: Annotated[int, typer.Option(min=1, help="Measured; one more comes before.")] = 4,
+    rank: Annotated[int, typer.Option(min=1)] = 8,
+    peft: Annotated[
+        bool, typer.Option("--peft", help="Also PEFT, one adapter after another.")
+    ] = False,
+    threads: Annotated[int, typer.Option(min=0, help="Of a CPU; 0: torch's choice.")] = 0,
+    device: Device = "auto",
+    as_json: Json = False,
+) -> None:
+    """What it costs to share a device: tenants who train at the same time, against one who does
+    the same work alone."""
+    counts = sorted({1, *(tenants or (2, 4, 8, 16))})
+    work = Work(completions, prompt_tokens, tokens, attempts, steps)
+    if completions % (attempts * counts[-1]):
+        note(f"{completions} completions are not the same number for {counts[-1]} tenants")
+    rows: list[Measured] = []
+    load = LoadMeter()
+    for count in counts:
+        row = _measure(base, count, work, rank, threads, device)
+        first = rows[0].seconds if rows else row.seconds
+        rows.append(_with_ratio(row, first))
+        note(f"{count} tenants: {row.seconds:.2f} s")
+    others = _peft(base, counts[-1], work, rank, device) if peft else None
+    note_others(load.others())
+    if as_json:
+        table = {"work": asdict(work), "rows": [asdict(row) for row in rows], "peft_s": others}
+        typer.echo(json.dumps(table))
+        return
+    Console().print(_table(rows))
+    if others is not None:
+        note(f"PEFT, {counts[-1]} adapters one after another: {others:.2f} s")
+
+
+def _with_ratio(row: Measured, first: float) -> Measured:
+    return Measured(**{**asdict(row), "over_one": row.seconds / first})
+
+
+def _table(rows: Sequence[Measured]) -> Table:
+    table = Table("tenants", "seconds", "/ one", "tokens/s", "sampled", "trained", "latency")
+    for row in rows:
+        table.add_row(
+            str(row.tenants),
+            f"{row.seconds:.2f}",
+            f"{row.over_one:.2f}",
+            f"{row.tokens_per_s:,.0f}",
+            f"{row.sampled_together:.1f} together",
+            f"{row.trained_together:.1f} together",
+            f"{row.latency_s:.3f} s",
+        )
+    return table
+
+
+def _measure(base: str, count: int, work: Work, rank: int, threads: int, device: str) -> Measured:
+    from redqueen.config.engine import EngineConfig, LoraConfig
+    from redqueen.serve.app import ModelServer, ServeSettings
+    from redqueen.serve.tenants import Keys
+
+    keys = Keys(tuple((f"t{number}", f"tml-bench-{number}") for number in range(count)))
+    with tempfile.TemporaryDirectory() as folder:
+        settings = ServeSettings(
+            base,
+            Path(folder),
+            count + 1,
+            LoraConfig(rank=rank),
+            EngineConfig(threads=threads),
+            device,
+            keys=keys,
+        )
+        server = ModelServer(settings)
+        try:
+            return _play(server, count, work)
+        finally:
+            server.close()
+
+
+def _play(server: "ModelServer", count: int, work: Work) -> Measured:
+    loops = [_Loop(server, f"t{number}", number, count, work) for number in range(count)]
+    barrier = threading.Barrier(count + 1)
+
+    def run(loop: _Loop) -> None:
+        loop.step(0)  # warm-up
+        barrier.wait()
+        for number in range(work.steps):
+            loop.step(1 + number)
+        barrier.wait()
+
+    workers = [threading.Thread(target=run, args=(loop,), daemon=True) for loop in loops]
+    for worker in workers:
+        worker.start()
+    barrier.wait()
+    calls, passes = server.worker.runner.calls, server.worker.trainer.passes
+    calls.clear()
+    passes.clear()
+    for loop in loops:
+        loop.waits.clear()
+    started = time.perf_counter()
+    barrier.wait()
+    seconds = time.perf_counter() - started
+    waits = [wait for loop in loops for wait in loop.waits]
+    return Measured(
+        count,
+        seconds,
+        1.0,
+        work.completions * work.tokens * work.steps / seconds,
+        sum(calls) / len(calls),
+        sum(passes) / len(passes),
+        sum(waits) / len(waits),
+    )
+
+
+class _Loop:
+    """One tenant: sample, train on what was sampled, step."""
+
+    def __init__(
+        self, server: "ModelServer", name: str, number: int, count: int, work: Work
+    ) -> None:
+        from redqueen.serve.commands import ModelShape
+
+        self.service, self.name, self.work = server.service, name, work
+        rank = server.settings.lora.rank
+        session = self.service.create_session(name)
+        self.model = self.service.create_model(name, session, 0, ModelShape(rank, number))
+        rng = Random(number)
+        prompts = max(1, work.completions // count // work.attempts)
+        self.prompts = [
+            tuple(rng.randrange(3, 300) for _ in range(work.prompt_tokens)) for _ in range(prompts)
+        ]
+        self.sequence = 0
+        self.waits: list[float] = []
+
+    def step(self, number: int) -> None:
+        from redqueen.serve.commands import SampleOrder
+
+        sampler = f"{self.model.session}:sample:{number}"
+        body = {"model_id": self.model.id, "sampling_session_seq_id": number}
+        self._wait(self._submit("save_weights_for_sampler", json.dumps(body).encode()))
+        weights = self.service.samplers[sampler]
+        futures = [
+            self.service.sample(
+                self.name,
+                weights,
+                SampleOrder(
+                    prompt,
+                    self.work.attempts,
+                    self.work.tokens,
+                    stop_tokens=frozenset(),
+                    seed=number,
+                ),
+            )
+            for prompt in self.prompts
+        ]
+        sampled = [self._wait(future)["sequences"] for future in futures]
+        gradients = self._submit("forward_backward", self._encode(sampled))
+        step = self._submit("optim_step", b'{"adam_params": {"learning_rate": 1e-6}}')
+        self._wait(gradients), self._wait(step)
+
+    def _submit(self, kind: str, body: bytes) -> Any:
+        self.sequence += 1
+        return self.service.submit(self.name, self.model.id, self.sequence, kind, body)
+
+    def _wait(self, future: Any) -> dict[str, Any]:
+        started, event = time.perf_counter(), threading.Event()
+        with self.service.lock:
+            if not future.done:
+                future.callbacks.append(event.set)
+            else:
+                event.set()
+        event.wait()
+        self.waits.append(time.perf_counter() - started)
+        assert future.result is not None and "error" not in future.result, future.result
+        result: dict[str, Any] = future.result
+        return result
+
+    def _encode(self, sampled: list[list[dict[str, Any]]]) -> bytes:
+        from redqueen.serve.tinker_replies import encode_request
+
+        data = [
+            (prompt, one["tokens"], one["logprobs"], (-1.0) ** place)
+            for prompt, group in zip(self.prompts, sampled, strict=True)
+            for place, one in enumerate(group)
+        ]
+        return encode_request(self.model.id, self.sequence + 1, "importance_sampling", data)
+
+
+def _peft(base: str, count: int, work: Work, rank: int, device: str) -> float:
+    """Seconds of PEFT for the same work, one adapter after another."""
+    from redqueen.cli.bench.peft import PeftBaseline
+    from redqueen.config.engine import LoraConfig
+    from redqueen.engine.protocol import SampleRequest, TrainSample
+    from redqueen.models.base import pick_device
+
+    where = pick_device(device)
+    baseline = PeftBaseline(base, where, LoraConfig(rank=rank), count)
+    rng = Random(0)
+    prompts = [
+        tuple(rng.randrange(3, 300) for _ in range(work.prompt_tokens))
+        for _ in range(work.completions // work.attempts)
+    ]
+    requests = [
+        SampleRequest(prompt, work.tokens, place % count)
+        for place, prompt in enumerate(prompts)
+        for _ in range(work.attempts)
+    ]
+    answer = tuple(rng.randrange(3, 300) for _ in range(work.tokens))
+    samples = [TrainSample(one.slot, one.prompt, answer, 1.0) for one in requests]
+    baseline.choose_sample_batch_size(requests)
+    baseline.choose_train_batch_size(samples)
+    started = time.perf_counter()
+    for _ in range(work.steps):
+        baseline.generate(requests)
+        baseline.train(samples)
+    return time.perf_counter() - started

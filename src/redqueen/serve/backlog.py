@@ -1,0 +1,61 @@
+"""What waits in a service: for the clock, which decides what is computed next, and for clients, who
+are told why an answer takes long. The service's lock is held around every call."""
+
+import time
+from typing import TYPE_CHECKING
+
+from redqueen.serve.commands import Skip
+from redqueen.serve.restore import pack_record
+from redqueen.serve.state import Model, Queued
+
+if TYPE_CHECKING:
+    from redqueen.serve.service import Service
+
+
+def ready_models(service: "Service") -> dict[str, list[Model]]:
+    """Models with a command whose turn it is, by tenant."""
+    ready: dict[str, list[Model]] = {}
+    for model in service.models.values():
+        if model.next is not None:
+            ready.setdefault(model.tenant, []).append(model)
+    return ready
+
+
+def has_work(service: "Service") -> bool:
+    return bool(service.queue) or any(model.next for model in service.models.values())
+
+
+def queue_state(service: "Service") -> tuple[str, str | None]:
+    """Why an answer takes long, in the SDK's words and in our own."""
+    wanting = sum(len(models) for models in ready_models(service).values())
+    slots = service.engine.slots
+    if wanting > slots:
+        return "paused_capacity", f"{wanting} models take turns in {slots} slots"
+    return "active", None
+
+
+def expects_more(service: "Service", active_s: float) -> bool:
+    """Whether a tenant that was answered a moment ago has nothing waiting."""
+    now = time.monotonic()
+    return any(
+        now - answered < active_s and not service.futures.requests.get(tenant)
+        for tenant, answered in service.active.items()
+    )
+
+
+def sweep(service: "Service", gap_s: float) -> None:
+    """Forget old answers, and give up commands that never came."""
+    service.futures.sweep()
+    for model in service.models.values():
+        waits = model.has_gap and not model.reserved
+        if waits and time.monotonic() - model.last_used > gap_s:
+            _skip(service, model, model.executed + 1)
+
+
+def _skip(service: "Service", model: Model, sequence: int) -> None:
+    """Go on without a command that never came; after a restart, too."""
+    reason = f"request {sequence} of this model never came"
+    record = pack_record(sequence, "skip", reason.encode())
+    model.journal.append([record])
+    future = service.futures.add(model.request_id(sequence), model.tenant)
+    model.waiting[sequence] = Queued(sequence, Skip(reason), future, record)

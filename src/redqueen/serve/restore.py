@@ -1,0 +1,75 @@
+"""What was there when the server ended: commands since the checkpoints are queued again, and are
+carried out as if they had just come."""
+
+import struct
+from typing import TYPE_CHECKING
+
+from redqueen.serve.commands import ModelShape, Refused, Skip
+from redqueen.serve.journal import Journal
+from redqueen.serve.state import Model, Queued, SamplerWeights
+from redqueen.serve.store import ModelFolder, read_json
+from redqueen.serve.tenant_folders import TenantFolder
+
+if TYPE_CHECKING:
+    from redqueen.serve.service import Service
+
+_RECORD = struct.Struct("<IB")
+
+
+def pack_record(sequence: int, kind: str, body: bytes) -> bytes:
+    """A command as it is in a journal: its place, its kind, and the request as it was sent."""
+    return _RECORD.pack(sequence, len(kind)) + kind.encode() + body
+
+
+def unpack_record(record: bytes) -> tuple[int, str, bytes]:
+    sequence, length = _RECORD.unpack_from(record)
+    end = _RECORD.size + length
+    return sequence, record[_RECORD.size : end].decode(), record[end:]
+
+
+def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
+    entries = place.entries()
+    for entry in entries:
+        if id_ := entry.get("session"):
+            service.add_session(id_, tenant)
+    for folder in place.model_folders():
+        _open_model(service, tenant, ModelFolder(folder))
+    for entry in entries:
+        if id_ := entry.get("sampler"):
+            try:
+                service.samplers[id_] = service.sampler_of(tenant, id_, entry["path"])
+            except Refused:
+                continue  # what it sampled from was deleted
+
+
+def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
+    state = read_json(files.folder / "model.json")
+    model = Model(
+        state["id"],
+        tenant,
+        state["session"],
+        ModelShape(**state["shape"]),
+        files,
+        Journal(files.folder / "journal"),
+        state["metadata"],
+    )
+    done = model.executed = model.stepped = model.checkpointed = state["checkpoint"]
+    model.steps = model.steps_at_checkpoint = state["steps"]
+    futures = service.futures
+    created = futures.add(model.request_id(0), tenant)
+    futures.resolve(created, {"type": "create_model", "model_id": model.id})
+    for sequence, result in state["answers"].items():
+        future = futures.add(model.request_id(int(sequence)), tenant)
+        futures.resolve(future, result)
+    for record in model.journal.records():
+        sequence, kind, body = unpack_record(record)
+        if sequence > done and sequence not in model.waiting:
+            command = Skip(body.decode()) if kind == "skip" else service.decode(kind, body)
+            future = futures.add(model.request_id(sequence), tenant, command.tokens)
+            model.waiting[sequence] = Queued(sequence, command, future, record)
+    for folder in sorted((files.folder / "samplers").glob("[!.]*")):
+        weights = SamplerWeights(read_json(folder / "about.json")["id"], tenant, model)
+        weights.folder = folder
+        service.samplers[weights.id] = model.samplers[weights.id] = weights
+    files.sweep(done, list(model.samplers))
+    service.models[model.id] = model

@@ -1,0 +1,325 @@
+"""Tenants, sessions, models and samplers: what may be asked, in which order, and what was answered.
+No HTTP here, and no thread but the engine's (worker.py).
+
+Every command of a model is in its journal, on the disk, before its request is acknowledged. A
+server that was killed carries out what is there again, and answers under the same ids: clients that
+repeat their requests notice nothing.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from redqueen.config.engine import LoraConfig
+from redqueen.engine.shared import SharedEngine
+from redqueen.rng import seed_for
+from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Skip
+from redqueen.serve.futures import Future, FutureTable
+from redqueen.serve.journal import Journal
+from redqueen.serve.losses import check_importable
+from redqueen.serve.quotas import Quotas
+from redqueen.serve.restore import open_tenant, pack_record
+from redqueen.serve.sampling import SampleQueue
+from redqueen.serve.state import Model, Queued, SamplerWeights, SampleTask, Sequence
+from redqueen.serve.store import (
+    MODEL,
+    ModelFolder,
+    open_server_folder,
+    parse_path,
+    size_of,
+    write_json,
+)
+from redqueen.serve.tenant_folders import TenantFolder
+
+BASE = "base"
+Decode = Callable[[str, bytes], Command]
+"""Reads a command of a kind from the bytes it was sent as."""
+SESSION_S = 300.0
+"""A session from which nothing has come for so long is over."""
+
+
+@dataclass(slots=True)
+class Session:
+    id: str
+    tenant: str
+    seen: float = field(default_factory=time.monotonic)
+
+    @property
+    def alive(self) -> bool:
+        return time.monotonic() - self.seen < SESSION_S
+
+
+class Service:
+    def __init__(
+        self,
+        engine: SharedEngine,
+        lora: LoraConfig,
+        folder: Path,
+        tenants: Collection[str],
+        decode: Decode,
+        quotas: Quotas | None = None,
+        losses: Collection[str] = (),
+        max_num_seqs: int = 256,
+    ) -> None:
+        self.engine, self.lora, self.folder = engine, lora, folder
+        self.decode, self.quotas = decode, quotas or Quotas()
+        self.losses, self.max_num_seqs = frozenset(losses), max_num_seqs
+        for loss in losses:
+            check_importable(loss)
+        self.lock = threading.Condition(threading.RLock())
+        self.futures, self.queue = FutureTable(), SampleQueue()
+        self.sessions: dict[str, Session] = {}
+        self.models: dict[str, Model] = {}
+        self.samplers: dict[str, SamplerWeights] = {}
+        self.members: dict[str, SamplerWeights] = {}
+        """Of a run, by name: everybody may sample from them."""
+        self.active: dict[str, float] = {}
+        """When each tenant was answered last."""
+        self.on_failure: Callable[[BaseException], None] = lambda error: None
+        self.base = SamplerWeights(BASE, None, adapter=_bare(engine))
+        about = {"base": engine.base.fingerprint, "rank": lora.rank, "alpha": lora.alpha}
+        open_server_folder(folder, {**about, "targets": list(lora.targets)})
+        self.tenants = {name: TenantFolder(folder / name) for name in tenants}
+        for name, place in self.tenants.items():
+            open_tenant(self, name, place)
+
+    # sessions
+
+    def create_session(self, tenant: str) -> str:
+        id_ = uuid.uuid4().hex
+        self.tenants[tenant].log({"session": id_})
+        self.add_session(id_, tenant)
+        return id_
+
+    def add_session(self, id_: str, tenant: str) -> None:
+        with self.lock:
+            self.sessions[id_] = Session(id_, tenant)
+
+    def heartbeat(self, tenant: str, session: str) -> None:
+        self._session(tenant, session).seen = time.monotonic()
+
+    def _session(self, tenant: str, id_: str) -> Session:
+        session = self.sessions.get(id_)
+        if session is None or session.tenant != tenant:
+            raise Refused(f"you have no session {str(id_)[:80]!r}", 404)
+        return session
+
+    def end_session(self, tenant: str, session: str) -> None:
+        self._session(tenant, session).seen = -SESSION_S
+
+    # models
+
+    def create_model(
+        self, tenant: str, session: str, number: int, shape: ModelShape, metadata: Any = None
+    ) -> Model:
+        owner = self._session(tenant, session)
+        if not 1 <= shape.rank <= self.lora.rank:
+            raise Refused(
+                f"this server has adapters of rank {self.lora.rank} at most; got {shape.rank}. "
+                "Take less, or have it started with a larger --rank."
+            )
+        id_ = f"{session}:train:{number}"
+        with self.lock:
+            if id_ in self.models:  # the request was repeated
+                return self.models[id_]
+            alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
+            self.quotas.check_models(len(alive))
+            owner.seen = time.monotonic()
+            files = ModelFolder(self.tenants[tenant].model_folder(id_))
+            journal = Journal(files.folder / "journal")
+            model = Model(id_, tenant, session, shape, files, journal, metadata or {})
+            self.write_model(model, {})
+            self.models[id_] = model
+        return model
+
+    def model(self, tenant: str, id_: Any) -> Model:
+        model = self.models.get(id_) if isinstance(id_, str) else None
+        if model is None or model.tenant != tenant:
+            raise Refused(f"you have no model {str(id_)[:120]!r}", 404)
+        return model
+
+    def _models_of(self, tenant: str) -> list[Model]:
+        return [model for model in self.models.values() if model.tenant == tenant]
+
+    def models_of(self, tenant: str) -> list[Model]:
+        with self.lock:
+            return self._models_of(tenant)
+
+    def submit(self, tenant: str, model_id: Any, sequence: Any, kind: str, body: bytes) -> Future:
+        """A command takes its place in the order of its model. Returns when it is on the disk."""
+        model = self.model(tenant, model_id)
+        if not isinstance(sequence, int) or not 1 <= sequence < 1 << 31:
+            raise Refused(f"seq_id counts a model's requests from 1; got {sequence!r}")
+        try:
+            command = self.decode(kind, body)
+        except Refused as error:  # it keeps its place, or those after it would wait for ever
+            command, kind, body = Skip(str(error)), "skip", str(error).encode()
+        id_, record = model.request_id(sequence), pack_record(sequence, kind, body)
+        with self.lock:
+            known = self.futures.find(id_, tenant)
+            if known is not None:  # the request was repeated
+                return known
+            if sequence <= model.executed:
+                return Future(id_, tenant)  # answered long ago
+            load = self.futures.tokens.get(tenant, 0), self.futures.requests.get(tenant, 0)
+            try:
+                self.quotas.check_load(command.tokens, *load)
+            except Refused as error:
+                if error.status != 413:
+                    raise
+                command, record = (
+                    Skip(str(error)),
+                    pack_record(sequence, "skip", str(error).encode()),
+                )
+            self.sessions[model.session].seen = time.monotonic()
+            future = self.futures.add(id_, tenant, command.tokens)
+            model.reserved.add(sequence)
+        try:
+            model.journal.append([record])
+        except OSError as error:
+            with self.lock:
+                model.reserved.discard(sequence)
+                self.futures.fail(future, "")
+                del self.futures.futures[id_]
+            raise Refused(f"the server's disk: {error.strerror}", 503) from error
+        with self.lock:
+            model.reserved.discard(sequence)
+            model.waiting[sequence] = Queued(sequence, command, future, record)
+            model.last_used = time.monotonic()
+            self.lock.notify_all()
+        return future
+
+    def finish(self, model: Model, queued: Queued, result: dict[str, Any]) -> None:
+        """A command was carried out, or failed."""
+        with self.lock:
+            if model.executed >= queued.sequence:
+                return
+            model.waiting.pop(queued.sequence, None)
+            model.executed, model.busy = queued.sequence, False
+            model.history.append(queued)
+            self.active[model.tenant] = time.monotonic()
+            self.futures.resolve(queued.future, result)
+
+    def answer_at_once(self, tenant: str, id_: str, result: dict[str, Any]) -> Future:
+        with self.lock:
+            future = self.futures.find(id_, tenant) or self.futures.add(id_, tenant)
+            self.futures.resolve(future, result)
+        return future
+
+    # samplers
+
+    def create_sampler(self, tenant: str, session: str, number: int, path: str | None) -> str:
+        """A sampling session: of saved weights, or of the base."""
+        self._session(tenant, session)
+        id_ = f"{session}:sample:{number}"
+        with self.lock:
+            if id_ not in self.samplers:
+                self.samplers[id_] = self.sampler_of(tenant, id_, path)
+                self.tenants[tenant].log({"sampler": id_, "path": path})
+        return id_
+
+    def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
+        if path is None:
+            return self.base
+        folder, _ = self.saved_folder(tenant, path)
+        inner = folder / "adapters" / MODEL
+        return SamplerWeights(id_, tenant, folder=inner if inner.is_dir() else folder)
+
+    def sampler(self, tenant: str, id_: Any) -> SamplerWeights:
+        weights = self.samplers.get(id_) if isinstance(id_, str) else None
+        if weights is None or weights.tenant not in (tenant, None):
+            raise Refused(
+                f"you have no sampler {str(id_)[:120]!r}. The newest {self.quotas.samplers} "
+                "unnamed ones of a model live; name those that are to stay.",
+                404,
+            )
+        return weights
+
+    def sample(
+        self, tenant: str, weights: SamplerWeights, order: SampleOrder, on_piece: Any = None
+    ) -> Future:
+        room = self.engine.base.context - len(order.prompt)
+        if not order.prompt or room < 1:
+            raise Refused(
+                f"the prompt has {len(order.prompt)} tokens; this model has a context of "
+                f"{self.engine.base.context}"
+            )
+        if order.max_tokens is not None and order.max_tokens > room:
+            raise Refused(
+                f"{len(order.prompt)} prompt tokens and max_tokens={order.max_tokens} are more "
+                f"than the context of {self.engine.base.context}"
+            )
+        max_tokens = order.max_tokens or room
+        stop_tokens = order.stop_tokens
+        if stop_tokens is None:
+            stop_tokens = frozenset() if order.stop_texts else self.engine.tokenizer.stops(())[0]
+        id_ = f"{weights.id}:{uuid.uuid4().hex}"
+        tokens = len(order.prompt) + order.count * max_tokens
+        with self.lock:
+            load = self.futures.tokens.get(tenant, 0), self.futures.requests.get(tenant, 0)
+            self.quotas.check_load(tokens, *load)
+            future = self.futures.add(id_, tenant, tokens)
+            future.cancelable = True
+            task = SampleTask(future, order, weights, max_tokens, stop_tokens, order.stop_texts)
+            task.on_piece = on_piece
+            seed = uuid.uuid4().int & ((1 << 63) - 1) if order.seed is None else order.seed
+            task.sequences = [
+                Sequence(task, seed_for(seed, "sample", number)) for number in range(order.count)
+            ]
+            weights.tasks += 1
+            self.queue.add(task)
+            self.lock.notify_all()
+        return future
+
+    def finish_sample(self, task: SampleTask) -> None:
+        if task.weights.tasks and (task.done or task.future.done):
+            task.weights.tasks -= 1
+            self.active[task.future.tenant] = time.monotonic()
+        if task.done:
+            self.futures.resolve(task.future, task.to_result())
+
+    def cancel(self, tenant: str, id_: Any) -> None:
+        """Nobody waits for these samples any more."""
+        with self.lock:
+            future = self.futures.find(id_, tenant) if isinstance(id_, str) else None
+            if future is not None and future.cancelable:
+                self.futures.fail(future, "canceled")
+
+    # what is saved
+
+    def saved_folder(self, tenant: str, path: Any) -> tuple[Path, dict[str, Any]]:
+        model_id, kind, name = parse_path(path)
+        model = self.model(tenant, model_id)
+        about = self.about_saved(model, kind, name)
+        if not about:
+            raise Refused(f"there is nothing at {path}: it was deleted, or its time is over", 404)
+        return model.files.saved(kind, name), about
+
+    def about_saved(self, model: Model, kind: str, name: str) -> dict[str, Any]:
+        found = {(k, n): about for k, n, about in model.files.all_saved()}
+        return found.get((kind, name), {})
+
+    def disk_used(self, tenant: str) -> int:
+        return size_of(self.tenants[tenant].folder)
+
+    def write_model(self, model: Model, answers: Mapping[str, Any]) -> None:
+        state = {
+            "id": model.id,
+            "session": model.session,
+            "shape": asdict(model.shape),
+            "metadata": model.metadata,
+            "checkpoint": model.checkpointed,
+            "steps": model.steps_at_checkpoint,
+            "answers": answers,
+        }
+        write_json(model.files.folder / "model.json", state)
+
+
+def _bare(engine: SharedEngine) -> Any:
+    """An adapter that adds nothing."""
+    engine.new(0, 0)
+    return engine.read(0)

@@ -1,0 +1,148 @@
+"""Models and samplers as the server holds them."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redqueen.serve.commands import Command, ForwardBackward, ModelShape, SampleOrder
+from redqueen.serve.futures import Future
+from redqueen.serve.journal import Journal
+from redqueen.serve.store import ModelFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from redqueen.models.adapter import Adapter
+
+
+@dataclass(slots=True, eq=False)
+class SamplerWeights:
+    """Weights that do not change any more. As long as those of the model they were taken from are
+    the same, they are nowhere else; before the model changes they are read."""
+
+    id: str
+    tenant: str | None
+    """None: everybody may sample from it."""
+    model: "Model | None" = None
+    adapter: "Adapter | None" = None
+    folder: Path | None = None
+    """A PEFT folder."""
+    tasks: int = 0
+    """Requests that need it."""
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the model still has these weights."""
+        return self.model is not None and self.adapter is None and self.folder is None
+
+
+@dataclass(slots=True)
+class Queued:
+    """A command in its place in the order of its model."""
+
+    sequence: int
+    command: Command
+    future: Future
+    record: bytes
+    """As it is in the journal."""
+
+
+@dataclass(slots=True, eq=False)
+class Model:
+    id: str
+    tenant: str
+    session: str
+    shape: ModelShape
+    files: ModelFolder
+    journal: Journal
+    metadata: dict[str, Any] = field(default_factory=dict)
+    executed: int = 0
+    """The last command that was carried out."""
+    stepped: int = 0
+    """The last command that changed the weights."""
+    checkpointed: int = 0
+    """The last command in the checkpoint; 0: there is none, the model is new."""
+    steps: int = 0
+    steps_at_checkpoint: int = 0
+    waiting: dict[int, Queued] = field(default_factory=dict)
+    reserved: set[int] = field(default_factory=set)
+    """Commands that are being written to the journal."""
+    history: list[Queued] = field(default_factory=list)
+    """Carried out, and not in the checkpoint."""
+    pending: list[ForwardBackward] = field(default_factory=list)
+    """Whose gradients wait for a step."""
+    samplers: dict[str, SamplerWeights] = field(default_factory=dict)
+    """Unnamed ones, oldest first."""
+    last_used: float = field(default_factory=time.monotonic)
+    busy: bool = False
+
+    @property
+    def next(self) -> Queued | None:
+        """The command whose turn it is, once all before it have come."""
+        return None if self.busy else self.waiting.get(self.executed + 1)
+
+    @property
+    def has_gap(self) -> bool:
+        return bool(self.waiting) and self.executed + 1 not in self.waiting
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the checkpoint is behind the weights."""
+        return self.stepped > self.checkpointed
+
+    def request_id(self, sequence: int) -> str:
+        return f"{self.id}:{sequence}"
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One completion on its way."""
+
+    task: "SampleTask"
+    seed: int
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)
+    finish_reason: str = ""
+
+
+@dataclass(slots=True, eq=False)
+class SampleTask:
+    future: Future
+    order: SampleOrder
+    weights: SamplerWeights
+    max_tokens: int
+    stop_tokens: frozenset[int]
+    stop_texts: tuple[str, ...]
+    sequences: list[Sequence] = field(default_factory=list)
+    on_piece: "Callable[[int, list[int], list[float], str], None] | None" = None
+    """Told of new tokens: the completion's number, tokens, log-probabilities, finish reason."""
+    prompt_logprobs: list[float] | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Equal for completions that can be sampled in one call."""
+        order = self.order
+        return order.temperature == 0, order.top_p, self.stop_tokens, self.stop_texts
+
+    @property
+    def done(self) -> bool:
+        scored = self.prompt_logprobs is not None or not self.order.prompt_logprobs
+        return scored and all(sequence.finish_reason for sequence in self.sequences)
+
+    def to_result(self) -> dict[str, Any]:
+        return {
+            "type": "sample",
+            "prompt_logprobs": self.prompt_logprobs,
+            "sequences": [
+                {"tokens": one.tokens, "logprobs": one.logprobs, "stop_reason": one.finish_reason}
+                for one in self.sequences
+            ],
+        }
+
+
+def rotate(names: list[str], first: int) -> Iterator[str]:
+    """All of them, from another one each time: nobody is always first."""
+    for offset in range(len(names)):
+        yield names[(first + offset) % len(names)]

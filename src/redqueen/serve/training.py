@@ -1,0 +1,331 @@
+"""Carries out the commands of models: those of all tenants that are ready, in as few passes as
+their losses allow."""
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from redqueen.errors import EngineError, RedQueenError
+from redqueen.models.peft_io import load_adapter, save_adapter
+from redqueen.serve.commands import (
+    ForwardBackward,
+    LoadWeights,
+    LossSettings,
+    OptimStep,
+    Refused,
+    SaveWeights,
+    Skip,
+    Snapshot,
+)
+from redqueen.serve.losses import bind
+from redqueen.serve.slots import SlotPool
+from redqueen.serve.state import Model, Queued, SamplerWeights
+from redqueen.serve.store import MODEL, write_folder, write_json
+from redqueen.serve.weights import pad_adapter, shape_adapter, trim_adapter
+
+if TYPE_CHECKING:
+    from redqueen.serve.service import Service
+
+log = logging.getLogger(__name__)
+Work = tuple[Model, Queued]
+_SAVED = {
+    "weights": "save_weights",
+    "sampler_weights": "save_weights_for_sampler",
+    "external_weights": "save_weights_external",
+}
+_KEPT_ANSWERS = 8
+"""Newest answers that a checkpoint keeps even if they were fetched: the reply may be lost."""
+
+
+class Trainer:
+    """Runs in the engine's thread."""
+
+    def __init__(self, service: "Service", checkpoint_every: int) -> None:
+        self.service, self.engine = service, service.engine
+        self.checkpoint_every = checkpoint_every
+        self.slots = SlotPool(self.engine, self.park)
+        self.passes: list[int] = []
+        """Tenants in each training pass, for whoever measures."""
+
+    def run(self, works: Sequence[Work]) -> None:
+        """One command of each model."""
+        placed: dict[int, tuple[Work, int]] = {}
+        pinned: set[int] = set()
+        for work in works:
+            slot = self._attempt(work, lambda model, _: self.slots.place(model, pinned))
+            if slot is None:
+                self._put_back(work)
+            else:
+                pinned.add(slot)
+                placed[id(work[0])] = work, slot
+        groups: dict[tuple[LossSettings, bool], list[tuple[Work, int]]] = {}
+        steps: list[tuple[Work, int]] = []
+        for work, slot in placed.values():
+            command = work[1].command
+            if isinstance(command, ForwardBackward):
+                groups.setdefault((command.loss, command.backward), []).append((work, slot))
+            elif isinstance(command, OptimStep):
+                steps.append((work, slot))
+            else:
+                self._attempt(work, self._one)
+        for (loss, backward), group in groups.items():
+            self._pass(group, loss, backward)
+        if steps:
+            self._step(steps)
+
+    # passes
+
+    def _pass(self, group: list[tuple[Work, int]], loss: LossSettings, backward: bool) -> None:
+        """Forward and backward of equal losses, together; where that fails, one by one, so that
+        nobody fails for another's request."""
+        try:
+            self._score(group, loss, backward)
+            return
+        except EngineError:
+            raise
+        except Exception:  # a custom loss may raise anything
+            if len(group) > 1:
+                log.exception("a shared pass failed: its requests run one by one")
+        for work, slot in group:
+            self._attempt(work, self._alone(work, slot, loss, backward))
+
+    def _alone(
+        self, work: Work, slot: int, loss: LossSettings, backward: bool
+    ) -> Callable[[Model, Queued], None]:
+        """One request by itself, from the gradients that were there before."""
+
+        def run(model: Model, queued: Queued) -> None:
+            self.slots.restore_gradients(model, slot)
+            try:
+                self._score([(work, slot)], loss, backward)
+            except Exception:
+                self.slots.restore_gradients(model, slot)
+                raise
+
+        return run
+
+    def _score(self, group: list[tuple[Work, int]], loss: LossSettings, backward: bool) -> None:
+        samples, counts = [], []
+        for (_, queued), slot in group:
+            assert isinstance(queued.command, ForwardBackward)
+            own = [datum.to_sample(slot) for datum in queued.command.data]
+            samples += own
+            counts.append(len(own))
+        scored = self.engine.score(samples, bind(loss), backward=backward)
+        self.passes.append(len(group))
+        start = 0
+        for ((model, queued), slot), count in zip(group, counts, strict=True):
+            assert isinstance(queued.command, ForwardBackward)
+            if backward:
+                model.pending.append(queued.command)
+            logprobs = scored.logprobs[start : start + count]
+            start += count
+            value = scored.losses.get(slot, 0.0)
+            metrics = {"loss:sum": value if math.isfinite(value) else math.nan}
+            result = {"type": "forward_backward", "logprobs": logprobs, "metrics": metrics}
+            self._finish(model, queued, result)
+
+    def _step(self, group: list[tuple[Work, int]]) -> None:
+        settings = {}
+        for (model, queued), slot in group:
+            assert isinstance(queued.command, OptimStep)
+            settings[slot] = queued.command.settings
+            self.read_samplers(model, slot)
+        stats = self.engine.step_only(settings)
+        for (model, queued), slot in group:
+            model.pending.clear()
+            norm = stats.grad_norms[slot]
+            model.stepped = queued.sequence
+            if slot in stats.diverged:
+                self._fail(
+                    model,
+                    queued,
+                    "the gradient is not finite: nothing was changed, and the gradient is cleared. "
+                    "Lower the learning rate, or look for infinities in advantages and logprobs.",
+                )
+                continue
+            model.steps += 1
+            metrics = {"grad_norm": norm, "step": float(model.steps)}
+            self._finish(model, queued, {"type": "optim_step", "metrics": metrics})
+            if model.steps - model.steps_at_checkpoint >= self.checkpoint_every:
+                self.checkpoint(model, slot)
+
+    # one model
+
+    def _one(self, model: Model, queued: Queued) -> None:
+        slot = self.slots.slot_of(model)
+        assert slot is not None
+        command = queued.command
+        if isinstance(command, Skip):
+            self._fail(model, queued, command.reason)
+        elif isinstance(command, Snapshot):
+            self._take_snapshot(model, command)
+            result = {"type": "save_weights_for_sampler", "sampling_session_id": command.sampler}
+            self._finish(model, queued, result)
+        elif isinstance(command, SaveWeights):
+            self._save(model, slot, command, queued.sequence)
+            path = f"tinker://{model.id}/{command.kind}/{command.name}"
+            self._finish(model, queued, {"type": _SAVED[command.kind], "path": path})
+        else:
+            assert isinstance(command, LoadWeights)
+            self._load(model, slot, command)
+            model.stepped = queued.sequence
+            result = {"type": "load_weights", "path": command.path, "model_id": model.id}
+            # What it was loaded from may be deleted later: it is not loaded again after a kill.
+            self.checkpoint(model, slot, {str(queued.sequence): result})
+            self._finish(model, queued, result)
+
+    def _take_snapshot(self, model: Model, command: Snapshot) -> None:
+        with self.service.lock:
+            weights = SamplerWeights(command.sampler, model.tenant, model)
+            model.samplers[command.sampler] = weights
+            self.service.samplers[command.sampler] = weights
+            surplus = len(model.samplers) - self.service.quotas.samplers
+            idle = [one for one in model.samplers.values() if not one.tasks and one is not weights]
+            for old in idle[: max(surplus, 0)]:
+                del model.samplers[old.id]
+                self.service.samplers.pop(old.id, None)
+
+    def read_samplers(self, model: Model, slot: int) -> None:
+        """Samplers get weights of their own before the model's change."""
+        current = [one for one in model.samplers.values() if one.is_current]
+        if current:
+            adapter = self.engine.read(slot)
+            for one in current:
+                one.adapter = adapter
+
+    def _save(self, model: Model, slot: int, command: SaveWeights, sequence: int) -> None:
+        place = model.files.saved(command.kind, command.name)
+        if place.exists():
+            about = self.service.about_saved(model, command.kind, command.name)
+            if about.get("sequence") == sequence:  # after a kill: it was saved already
+                return
+            if not command.overwrite:
+                raise Refused(
+                    f"{command.kind}/{command.name} is there already: save with overwrite=True, or "
+                    "under another name"
+                )
+        factor = 3 if command.kind == "weights" else 1
+        needed = factor * 4 * self.engine.parameters_each
+        self.service.quotas.check_disk(self.service.disk_used(model.tenant), needed)
+
+        def write(folder: Path) -> None:
+            if command.kind == "weights":
+                self.engine.save(folder, {slot: MODEL})
+            else:
+                self._write_adapter(model, slot, folder)
+
+        about = {
+            "sequence": sequence,
+            "ttl_s": command.ttl_s,
+            "metadata": dict(command.metadata),
+            "rank": model.shape.rank,
+            "train_attn": model.shape.train_attn,
+            "train_mlp": model.shape.train_mlp,
+        }
+        model.files.save(command.kind, command.name, about, write)
+
+    def _write_adapter(self, model: Model, slot: int, folder: Path) -> None:
+        trimmed = trim_adapter(self.engine.read(slot), model.shape)
+        base = self.engine.base
+        save_adapter(trimmed, folder, base=base.name, fingerprint=base.fingerprint)
+
+    def _load(self, model: Model, slot: int, command: LoadWeights) -> None:
+        folder, about = self.service.saved_folder(model.tenant, command.path)
+        if about["rank"] > model.shape.rank:
+            raise Refused(f"{command.path} has rank {about['rank']}, this model {model.shape.rank}")
+        self.read_samplers(model, slot)
+        inner = folder / "adapters" / MODEL
+        if command.optimizer:
+            if not inner.is_dir():
+                raise Refused(f"{command.path} holds no optimizer state: load it without")
+            self.engine.load(folder, {slot: MODEL})
+        else:
+            adapter = load_adapter(inner if inner.is_dir() else folder)
+            padded = shape_adapter(pad_adapter(adapter, self.slots.template), model.shape)
+            self.engine.write(slot, padded, reset_optimizer=True)
+        self.engine.clear_gradients([slot])
+        model.pending.clear()
+
+    # durability
+
+    def park(self, model: Model, slot: int) -> None:
+        self.read_samplers(model, slot)
+        if model.is_changed:
+            self.checkpoint(model, slot)
+
+    def checkpoint(self, model: Model, slot: int, also: dict[str, Any] | None = None) -> None:
+        """Weights and optimizer to the disk, and the journal without what is in them. A kill at
+        any point leaves either this checkpoint or the one before with all commands since. `also`
+        are answers that are not given yet."""
+        sequence = model.stepped
+        folder = model.files.checkpoint(sequence)
+        if not folder.exists():
+            write_folder(folder, lambda new: _drop(self.engine.save(new, {slot: MODEL})))
+        for one in model.samplers.values():
+            if one.adapter is not None:
+                self._write_sampler(model, one)
+        with self.service.lock:
+            answers = {**self._answers(model, sequence), **(also or {})}
+            model.checkpointed, model.steps_at_checkpoint = sequence, model.steps
+            model.history = [one for one in model.history if one.sequence > sequence]
+            self.service.write_model(model, answers)
+            later = [*model.history, *model.waiting.values()]
+            records = {one.sequence: one.record for one in later if one.sequence > sequence}
+            if not model.reserved:  # somebody appends at this moment: next time
+                model.journal.keep(records[number] for number in sorted(records))
+        model.files.sweep(sequence, [one.id for one in model.samplers.values()])
+
+    def _write_sampler(self, model: Model, weights: SamplerWeights) -> None:
+        assert weights.adapter is not None
+        adapter, base = trim_adapter(weights.adapter, model.shape), self.engine.base
+        place = model.files.sampler(weights.id)
+
+        def write(folder: Path) -> None:
+            save_adapter(adapter, folder, base=base.name, fingerprint=base.fingerprint)
+            write_json(folder / "about.json", {"id": weights.id})
+
+        write_folder(place, write)
+        weights.folder, weights.adapter = place, None
+
+    def _answers(self, model: Model, sequence: int) -> dict[str, Any]:
+        """Of commands in the checkpoint, which no replay will answer again."""
+        answers = dict[str, Any]()
+        for number in range(max(1, sequence - 64), sequence + 1):
+            future = self.service.futures.futures.get(model.request_id(number))
+            recent = number > sequence - _KEPT_ANSWERS
+            if future is not None and future.result is not None and (recent or not future.fetched):
+                answers[str(number)] = future.result
+        return answers
+
+    # results
+
+    def _attempt(self, work: Work, do: Callable[[Model, Queued], Any]) -> Any:
+        """What goes wrong with one command is its own answer."""
+        model, queued = work
+        try:
+            return do(model, queued)
+        except EngineError:
+            raise
+        except RedQueenError as error:
+            self._fail(model, queued, str(error))
+        except Exception as error:  # a custom loss may raise anything
+            log.exception("command %s of %s failed", queued.sequence, model.id)
+            self._fail(model, queued, f"{type(error).__name__}: {error}", "server")
+        return None
+
+    def _put_back(self, work: Work) -> None:
+        with self.service.lock:
+            work[0].busy = False
+
+    def _finish(self, model: Model, queued: Queued, result: dict[str, Any]) -> None:
+        self.service.finish(model, queued, result)
+
+    def _fail(self, model: Model, queued: Queued, message: str, category: str = "user") -> None:
+        self.service.finish(model, queued, {"error": message, "category": category})
+
+
+def _drop(value: object) -> None:
+    """A result that nobody needs."""

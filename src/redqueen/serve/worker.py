@@ -1,0 +1,139 @@
+"""The clock: one thread owns the engine, gathers what has come from all tenants, and has it
+computed together."""
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from redqueen.serve.backlog import expects_more, has_work, ready_models, sweep
+from redqueen.serve.commands import ForwardBackward
+from redqueen.serve.sampling import SampleRunner
+from redqueen.serve.state import Model, rotate
+from redqueen.serve.training import Trainer, Work
+
+if TYPE_CHECKING:
+    from redqueen.serve.service import Service
+
+log = logging.getLogger(__name__)
+_ROUNDS = 4
+"""Of commands between two calls of the sampler: a pass and its step are often sent together."""
+_ACTIVE_S = 1.0
+"""Tenants that were served so recently are waited for."""
+_GATHER_FRAC = 0.25
+"""Of the time of the last turn: so long is waited at most, if no setting says less."""
+_GAP_S = 120.0
+"""A command that has not come for so long, while later ones wait, is given up."""
+
+
+class Worker(threading.Thread):
+    def __init__(
+        self,
+        service: "Service",
+        *,
+        gather_s: float = 0.05,
+        turn_tokens: int = 512,
+        max_pass_tokens: int = 262_144,
+        checkpoint_every: int = 20,
+    ) -> None:
+        super().__init__(name="redqueen-engine", daemon=True)
+        self.service, self.gather_s, self.max_pass_tokens = service, gather_s, max_pass_tokens
+        self.trainer = Trainer(service, checkpoint_every)
+        self.runner = SampleRunner(service, self.trainer.slots, turn_tokens)
+        self.failure: BaseException | None = None
+        self._stopping = False
+        self._first = 0
+        self._last_turn_s = 0.0
+
+    def stop(self) -> None:
+        """Ends after the turn that is under way; models are checkpointed."""
+        with self.service.lock:
+            self._stopping = True
+            self.service.lock.notify_all()
+        if self.is_alive():
+            self.join()
+
+    def run(self) -> None:
+        try:
+            while self._gather():
+                started = time.monotonic()
+                self.turn()
+                self._last_turn_s = time.monotonic() - started
+            self._park_all()
+        except BaseException as error:
+            # The engine cannot be trusted any more; the journal has everything.
+            log.exception("the engine's thread ended")
+            self.failure = error
+            self.service.on_failure(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def turn(self) -> None:
+        """One turn of everything that waits. Whoever has just been trained is about to ask for
+        samples: those join the samples of others, so that tenants fall into step."""
+        rounds, until = 0, self._patience()
+        while rounds < _ROUNDS:
+            if works := self._take_commands():
+                self.trainer.run(works)
+                rounds, until = rounds + 1, self._patience()
+            elif not self._expect_more(until):
+                break
+        if self.service.queue:
+            self.runner.run(self.service.max_num_seqs)
+        with self.service.lock:
+            sweep(self.service, _GAP_S)
+
+    def _gather(self) -> bool:
+        """Wait for work, then a little for those who are about to send some. False: it is over."""
+        lock = self.service.lock
+        with lock:
+            while not self._stopping and not has_work(self.service):
+                lock.wait(5.0)
+                sweep(self.service, _GAP_S)
+            until = self._patience()
+            while self._expect_more(until):
+                pass
+            return not self._stopping
+
+    def _patience(self) -> float:
+        """Until when to wait for others."""
+        return time.monotonic() + min(self.gather_s, _GATHER_FRAC * self._last_turn_s)
+
+    def _expect_more(self, until: float) -> bool:
+        """Whether somebody may still send something; returns when that has come, or at `until`."""
+        with self.service.lock:
+            left = until - time.monotonic()
+            if self._stopping or left <= 0 or not expects_more(self.service, _ACTIVE_S):
+                return False
+            self.service.lock.wait(left)
+            return True
+
+    def _take_commands(self) -> list[Work]:
+        """The next command of every model, as far as they fit into a pass; another tenant first
+        each time."""
+        works, tokens = list[Work](), 0
+        self._first += 1
+        with self.service.lock:
+            ready = ready_models(self.service)
+            for tenant in rotate(sorted(ready), self._first):
+                for model in ready[tenant]:
+                    queued = model.next
+                    if queued is None:
+                        continue
+                    size = (
+                        queued.command.tokens if isinstance(queued.command, ForwardBackward) else 0
+                    )
+                    if works and (
+                        tokens + size > self.max_pass_tokens
+                        or len(works) >= self.service.engine.slots
+                    ):
+                        continue
+                    tokens += size
+                    model.busy = True
+                    works.append((model, queued))
+        return works
+
+    def _park_all(self) -> None:
+        for slot, who in enumerate(self.trainer.slots.occupants):
+            if isinstance(who, Model):
+                self.trainer.park(who, slot)
