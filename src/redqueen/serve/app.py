@@ -84,7 +84,7 @@ class ModelServer:
             decoder,
             settings.quotas,
             settings.losses,
-            settings.engine.max_num_seqs,
+            settings.engine.limits.max_num_seqs,
         )
         named = {
             name: SamplerWeights(name, None, adapter=one) for name, one in (members or {}).items()

@@ -8,7 +8,8 @@ import torch
 
 from redqueen.engine.protocol import EngineSpec, Loss, OptimizerSettings, StepStats, TrainSample
 from redqueen.engine.shared import Scored, SharedEngine
-from redqueen.engine.torch.engine import TorchEngine, _device
+from redqueen.engine.torch.engine import TorchEngine
+from redqueen.engine.torch.memory import explain_device
 from redqueen.engine.torch.sampling import continue_stream
 from redqueen.engine.torch.scoring import score, score_and_accumulate
 from redqueen.models.base import load_base
@@ -33,8 +34,8 @@ class SharedTorchEngine(TorchEngine):
 
     def score(self, samples: Sequence[TrainSample], loss: Loss, *, backward: bool) -> Scored:
         self._check_slots(sample.slot for sample in samples)
-        limits = self.config.max_tokens_per_microbatch, self.config.share_prompts
-        with self._cores(), _device("engine.max_tokens_per_microbatch"):
+        limits = self.limits.max_tokens_per_microbatch, self.config.share_prompts
+        with self._cores(), explain_device("engine.max_tokens_per_microbatch"):
             if backward:
                 return score_and_accumulate(self.forward, self._members(), samples, loss, *limits)
             return score(self.forward, samples, loss, *limits)
@@ -42,7 +43,7 @@ class SharedTorchEngine(TorchEngine):
     def step_only(self, slots: Mapping[int, OptimizerSettings]) -> StepStats:
         self._check_slots(slots)
         assert self.optimizer is not None
-        with self._cores(), _device():
+        with self._cores(), explain_device():
             return self.optimizer.step_only(slots)
 
     def clear_gradients(self, slots: Iterable[int]) -> None:
