@@ -673,8 +673,9 @@ def test_reasoning_is_held_against_execution_on_demand(tmp_path: Path) -> None:
         steps=1, thought="y = 0", program="def f(x):\n    y = x * {n} + {m} + {k}\n    return y\n"
     ).write(folder)
     plain = gather_report([folder])["views"][0]["problems"]["items"]
-    assert all(len(attempt) == 6 for item in plain for attempt in item.get("attempts", ()))
+    assert all(len(attempt) == 7 for item in plain for attempt in item.get("attempts", ()))
     with SandboxPool() as pool:
         items = gather_report([folder], sandbox=pool)["views"][0]["problems"]["items"]
     marked = [attempt for item in items for attempt in item.get("attempts", ())]
-    assert marked and all(len(attempt) == 7 for attempt in marked)
+    assert marked and all(len(attempt) == 8 for attempt in marked)
+    assert 1 in [attempt[-1] for attempt in marked]  # y = 0 is not what its line computes

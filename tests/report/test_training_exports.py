@@ -257,7 +257,7 @@ def test_who_may_not_write_to_the_hub_is_told_how_to_log_in(
     ("words", "message"),
     [
         (["--problems"], "say where to write to with --out"),
-        (["--attempts", "--out", "x"], "say for what, with --as sft or --as preference"),
+        (["--attempts", "--as", "trl", "--out", "x"], "go with --as sft or --as preference"),
         (["--problems", "--as", "sft", "--out", "x"], "--as sft exports attempts: give --attempts"),
         (
             ["--problems", "--push", "name"],

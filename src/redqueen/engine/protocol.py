@@ -143,8 +143,7 @@ class SlotStats:
     loss: float
     entropy: float
     logprob_gap: float
-    """Mean absolute difference between log-probabilities as sampled and as recomputed in training;
-    NaN if none were given."""
+    """Mean absolute difference of log-probabilities as sampled and as trained; NaN without any."""
     logprob_gap_max: float
     kl: float
     """Estimated KL divergence from the base; zero unless it is part of the loss."""
@@ -169,8 +168,7 @@ class TrainStats:
     """Mean over tokens of their probability as recomputed over that as sampled, with 2 as the most;
     NaN if none were given."""
     gap_by_position: Mapping[int, float] = field(default_factory=dict)
-    """The log-probability gap of tokens that stand this far or further into their completion, up to
-    the next."""
+    """The log-probability gap of tokens at this place of their completion or later, up to the next."""
     micro_batches: int = 0
     out_of_memory: int = 0
     """Times that it was computed again with less at a time."""
@@ -258,8 +256,7 @@ class AdapterStore(Protocol):
 
 @runtime_checkable
 class TakesSnapshots(Protocol):
-    """An engine whose members can be written while it goes on. It is lost only with the run: what
-    restores workers from checkpoints writes them itself."""
+    """An engine whose members can be written while it goes on."""
 
     def snapshot(self, names: Mapping[int, str]) -> Callable[[Path], list[Path]]:
         """A copy of the named slots. What is returned writes it as `save` does, in any thread."""
