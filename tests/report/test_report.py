@@ -670,7 +670,9 @@ def test_json_in_a_page_cannot_end_its_element(run: Path) -> None:
 def test_reasoning_is_held_against_execution_on_demand(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     Synthetic(
-        steps=1, thought="y = 0", program="def f(x):\n    y = x * {n} + {m} + {k}\n    return y\n"
+        steps=1,
+        thought="y = 0",
+        program="def f(x):\n    y = x + 4 + 0 * ({n} + {m} + {k})\n    return y\n",
     ).write(folder)
     plain = gather_report([folder])["views"][0]["problems"]["items"]
     assert all(len(attempt) == 7 for item in plain for attempt in item.get("attempts", ()))

@@ -168,7 +168,7 @@ class TrainStats:
     """Mean over tokens of their probability as recomputed over that as sampled, with 2 as the most;
     NaN if none were given."""
     gap_by_position: Mapping[int, float] = field(default_factory=dict)
-    """The log-probability gap of tokens at this place of their completion or later, up to the next."""
+    """The log-probability gap of tokens from this place of their completion on, up to the next."""
     micro_batches: int = 0
     out_of_memory: int = 0
     """Times that it was computed again with less at a time."""
