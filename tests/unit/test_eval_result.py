@@ -134,6 +134,18 @@ def test_what_a_population_hands_over_is_in_the_ledger_under_its_own_name() -> N
     assert "soup" not in result.to_json()["members"] and result.score == 0.5
 
 
+def test_a_soup_beside_one_student_is_shown() -> None:
+    """Asked for with the chosen student alone, there is no population to show it with."""
+    models = [
+        Model("S1", 1, "S1", students=2, chosen=True),
+        Model("soup", 2, "soup", "soup"),
+        Model("base", 3, role="base"),
+    ]
+    answers = (replies("S1", a="9"), replies("soup", a="1"), replies("base", a="9"))
+    shown = replace(result_of(1, *answers), models=tuple(models)).to_json()
+    assert shown["populations"] == [] and shown["members"]["soup"]["accuracy"] == 1.0
+
+
 def test_a_part_of_the_students_has_no_vote_and_a_single_student_is_its_own_soup() -> None:
     part = replace(
         result_of(2, replies("S0", a="1 1"), replies("base", a="9 9")),

@@ -228,7 +228,9 @@ class EvalResult:
             "n": self.n,
             **self.config.to_json(),
             "members": {
-                model.name: members[model.name] for model in self.under_test if model.role != SOUP
+                model.name: members[model.name]
+                for model in self.under_test
+                if model.role != SOUP or model.world not in self.populations
             },
         }
         if BASE in self.by_model:

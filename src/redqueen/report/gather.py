@@ -31,6 +31,11 @@ def gather_runs(
     With a sandbox, reasoning is compared with execution."""
     with open_views(runs) as views:
         gathered = [gather(view, max_chars // len(views)) for view in views]
+        # it takes a pass over the whole ledger: once a run, and not at every step of a live one
+        done = {view.folder for view, own in zip(views, gathered, strict=True) if not own["active"]}
+        digests = {folder: digest(folder) for folder in done}
+        for view, figures in zip(views, gathered, strict=True):
+            figures["digest"] = digests.get(view.folder, "")
         if sandbox is not None:
             for view, figures in zip(views, gathered, strict=True):
                 mark_departures(view, figures["problems"]["items"], sandbox)
@@ -53,10 +58,10 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         },
         "settings": _settings(view),
         "recipe": view.about.get("config", "") if view.arm == "run" else "",
-        "digest": digest(view.folder),
         "origin": json.loads(view.about.get("origin", "null")),
         # A run writes its report while it still holds its lock.
         "active": not view.about.get("ended") and is_held(view.folder),
+        "digest": "",
         "steps_done": view.last,
         "steps_wanted": int(wanted) if wanted.isdecimal() else None,
         "verified_again": json.loads(view.about.get("verified_again", "null")),

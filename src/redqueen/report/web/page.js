@@ -172,7 +172,7 @@ function recipeSection(views) {
     const origin = view.origin ? [html("p", { text: visible(`A fork of ${view.origin.run} after its step ${view.origin.step}, with ${Object.entries(view.origin.settings).map(([path, value]) => `${path}=${JSON.stringify(value)}`).join(", ") || "the same settings"}.`) })] : [];
     return html("div", {},
       views.length > 1 ? html("h3", { text: visible(view.name) }) : null, ...origin,
-      html("p", { class: "note", text: visible(`Digest of the records (redqueen digest): ${view.digest}. Runs with equal digests have equal records.`) }),
+      html("p", { class: "note", text: visible(view.digest ? `Digest of the records (redqueen digest): ${view.digest}. Runs with equal digests have equal records.` : "The digest of its records is here when the run has ended.") }),
       view.recipe ? html("details", {}, html("summary", { text: "as a file: save it as recipe.toml, and `redqueen run recipe.toml` plays the same run again" }),
         html("pre", { text: visible(view.recipe) })) : null,
       html("details", {}, html("summary", { text: `${changed.length} settings that are not the default` }),
