@@ -34,7 +34,7 @@ def main() -> None:
     config = rq.load_config(
         "pawn-cpu",
         steps=2,
-        population={"teachers": 2, "students": 2},
+        population={"teachers": 1, "students": 1},
         reward={"teacher": {"type": "custom_reward:near_half", "invalid": -0.5}},
     )
     with tempfile.TemporaryDirectory() as folder, rq.Run.create(config, f"{folder}/run") as run:

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom, here with one step a run."""
+"""The notebooks run from top to bottom, here with one step and two members a run."""
 
 import re
 from pathlib import Path
@@ -17,6 +17,7 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     book = nbformat.read(path, as_version=4)
     for cell in book.cells:
         cell.source = re.sub(r"steps=\d+", "steps=1", cell.source)
+        cell.source = re.sub(r'"(teachers|students)": 2', r'"\1": 1', cell.source)
     NotebookClient(book, timeout=280, resources={"metadata": {"path": str(tmp_path)}}).execute()
 
 

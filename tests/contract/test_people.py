@@ -377,7 +377,7 @@ elif point == "written":
 elif point == "marked":
     Inbox.mark = after(Inbox.mark, lambda inbox, step: True)
 elif point == "saved":
-    Run.save = after(Run.save, lambda run: run.step == 3)
+    Run._save = after(Run._save, lambda run: run.step == 3)
 played(folder, "steps=4", "reward.people_weight=0.3")
 """
 

@@ -56,7 +56,7 @@ COMMANDS = {
     "run --set steps": "--set takes a name and a value, such as verify.cpu_s=2; got 'steps'",
     "run --set stps=3": "unknown setting 'stps'. Did you mean 'steps'?",
     "run --set update.lr=1": "unknown setting 'lr'. Did you mean update.learning_rate?",
-    "run --set learning_rate=1": "Did you mean update.learning_rate or warmup.learning_rate?",
+    "run --set learning_rate=1": "Did you mean warmup.learning_rate or update.learning_rate?",
     "run --set temperature=1": "Did you mean propose.temperature or solve.temperature?",
     "run --set tasks.kinds=code_x": "tasks.kinds: takes a list, such as \"tasks.kinds=['code_x']\"",
     "run --set trackers=[wandb,x]": "such as \"trackers=['wandb', 'x']\"; got '[wandb,x]'",

@@ -4,6 +4,7 @@ resumed, and refused with a message."""
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -48,7 +49,7 @@ def begin(tmp_path: Path) -> Begin:
 def test_a_run_ends_with_its_members_and_where_everything_is(straight: Path) -> None:
     command = Command(None, straight.parent / "log")
     assert f"Everything is in {straight}: run.sqlite" in command.out
-    assert f"redqueen digest {straight}" in command.out
+    assert f"redqueen digest {shlex.quote(str(straight))}" in command.out
     for name, role in rows(straight, "SELECT member, role FROM ratings WHERE step = 3"):
         assert any(name in line and role in line for line in command.out.splitlines())
     lines = command.err.splitlines()

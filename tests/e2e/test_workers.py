@@ -19,7 +19,7 @@ def test_ctrl_c_while_workers_are_busy_leaves_no_process_and_no_traceback(tmp_pa
     assert len(family) > 2
     for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGCONT):
         command.signal(number)
-    command.wait(130)  # which looks for tracebacks, too
+    command.wait(143)  # which looks for tracebacks, too; SIGTERM is handled second
     assert "Go on with: redqueen resume" in command.err and "died" not in command.err
     until_ended(family)
 

@@ -90,9 +90,10 @@ def records(folder: Path, world: int) -> dict[str, list[tuple[object, ...]]]:
         columns = [
             row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "world"
         ]
+        timed = " AND name NOT LIKE 'time/%'" if table == "metrics" else ""
         found[table] = sorted(
             connection.execute(
-                f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?", (world,)
+                f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?{timed}", (world,)
             ).fetchall(),
             key=repr,
         )

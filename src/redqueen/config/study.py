@@ -22,7 +22,7 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
     """The worlds of a study, by arm and then by seed. What is set on the command line is set in
     every arm; `seeds` can be, too."""
     study = read_toml(path)
-    if "arms" not in study:
+    if "arms" not in study and study.keys() <= Config.model_fields.keys():
         raise ConfigError(
             f"{path.stem} is a recipe, not a study: it has no arms. Play it with "
             f"`redqueen run {path.stem if path.parent == RECIPES else path}`"

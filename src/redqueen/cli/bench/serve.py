@@ -63,10 +63,10 @@ def serve(
         int, typer.Option(min=1, help="Of one step, of all tenants together.")
     ] = 128,
     attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
-    prompt_tokens: Annotated[int, typer.Option(min=2)] = 64,
+    prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt.")] = 64,
     tokens: Annotated[int, typer.Option(min=1, help="Of each completion.")] = 64,
     steps: Annotated[int, typer.Option(min=1, help="Measured; one more comes before.")] = 4,
-    rank: Annotated[int, typer.Option(min=1)] = 8,
+    rank: Annotated[int, typer.Option(min=1, help="Of the adapters.")] = 8,
     peft: Annotated[
         bool, typer.Option("--peft", help="Also PEFT, one adapter after another.")
     ] = False,

@@ -133,7 +133,9 @@ def _put_base(view: RunView, base: str | None, folder: Path) -> str:
 
     named = base or str(view.setting("base", view.about.get("base", "")))
     if named == "pawn":
-        shutil.copytree(PAWN, folder / "base")
+        (folder / "base").mkdir()
+        for file in PAWN.iterdir():  # one by one: `copytree` hides a full disk in its own error
+            shutil.copyfile(file, folder / "base" / file.name)
         return str((folder / "base").resolve())
     there = Path(named).expanduser()
     return str(there.resolve()) if (there / "config.json").is_file() else named
