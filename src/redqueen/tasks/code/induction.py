@@ -74,8 +74,10 @@ class CodeF(CodeKind):
 
     def surface(self, problem: Problem) -> Mapping[str, float | str]:
         code: Code = problem.payload
+        own = dict(super().surface(problem))
+        del own["answer_shown"]  # outputs are shown on purpose: the answer is a program
         return {
-            **super().surface(problem),
+            **own,
             "message_tells": float(tells_program(code.message, code.program)),
             "outputs_equal": float(len(set(problem.gold)) == 1),
         }
