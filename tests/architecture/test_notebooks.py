@@ -19,6 +19,7 @@ def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
         cell.source = re.sub(r"steps=\d+", "steps=1", cell.source)
         cell.source = re.sub(r'"(teachers|students)": 2', r'"\1": 1', cell.source)
     NotebookClient(book, timeout=280, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    assert all(cell.execution_count for cell in book.cells if cell.cell_type == "code")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
