@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -170,6 +171,70 @@ def train(
     )
     note(f"sha256 of its weights: {sha256((out / 'model.safetensors').read_bytes()).hexdigest()}")
     note(f"its scores: redqueen eval {out} --suite heldout")
+
+
+@app.command()
+def headroom(
+    model: Annotated[
+        str, typer.Argument(metavar="{model}", help="A folder, or pawn.", show_default=False)
+    ] = "pawn",
+    device: Device = "auto",
+    steps: Annotated[int, typer.Option(min=1, help="Updates of every learner.")] = 100,
+    seeds: Annotated[int, typer.Option(min=1, help="Learners of each learning rate.")] = 6,
+    rate: Annotated[
+        list[float] | None, typer.Option(help="Learning rate; may be repeated.")
+    ] = None,
+    problems: Annotated[
+        int, typer.Option(min=1, help="Fresh problems for each learner in a step.")
+    ] = 256,
+    items: Annotated[int, typer.Option(min=1, help="Held-out problems.")] = 2000,
+    every: Annotated[int, typer.Option(min=1, help="Steps between two measurements.")] = 25,
+    as_json: Json = False,
+) -> None:
+    """How far reinforcement on fresh problems moves accuracy given reasoning: minutes on a GPU."""
+    from redqueen.evaluate.headroom import Headroom, Level, measure_headroom
+    from redqueen.evaluate.statistics import mean, t_interval
+
+    settings = Headroom(
+        base=model,
+        device=device,
+        seeds=seeds,
+        rates=tuple(rate or (1e-3,)),
+        steps=steps,
+        problems=problems,
+        items=items,
+        every=every,
+    )
+
+    def report(step: int, rates: Sequence[float], levels: Sequence[Level]) -> None:
+        shares = " ".join(f"{100 * share:.1f}" for share in rates)
+        note(f"step {step}/{steps}: % of attempts correct {shares}")
+        if levels:
+            scores = " ".join(f"{100 * level.accuracy:.1f}" for level in levels)
+            note(f"  held-out, greedy, reasoning forced: {scores} %")
+
+    result = measure_headroom(settings, report)
+    if as_json:
+        sys.stdout.write(json.dumps(result.to_json()) + "\n")
+        return
+    for tier, own in result.free.items():
+        note(
+            f"tier {tier}: reasons unasked {_percent(own['reasons'])}, correct if so "
+            f"{_percent(own['correct'])}, if not {_percent(own['correct_without'])}; "
+            f"reasoning forced {_percent(result.base.by_tier[tier])}"
+        )
+    for number, value in enumerate(settings.rates):
+        gains = [100 * gain for gain in result.gains(number, steps)]
+        interval = t_interval(gains)
+        spread = f" ({interval[0]:+.1f} to {interval[1]:+.1f})" if interval else ""
+        note(
+            f"rate {value:g}: {100 * result.base.accuracy:.1f} % "
+            f"{mean(gains):+.1f} points{spread} after {steps} steps"
+        )
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.1f} %"
 
 
 def _start_folder(start: str, seed: int) -> str:
