@@ -101,6 +101,10 @@ def train(
         int,
         typer.Option(min=0, max=10, help="Highest tier that is solved, not only posed."),
     ] = 10,
+    careful_share: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of the steps of a reasoning that are worked out."),
+    ] = 0.0,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -138,6 +142,7 @@ def train(
         reasoning_share=reasoning_share,
         reasoning_tier=reasoning_tier,
         solving_tier=solving_tier,
+        careful_share=careful_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)

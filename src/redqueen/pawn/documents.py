@@ -9,6 +9,7 @@ document shows problems of about one tier and continues with one like them.
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 
+from redqueen.pawn.careful import careful_trace
 from redqueen.pawn.programs import Program, is_reserved, sample_program
 from redqueen.records import Problem
 from redqueen.rng import stream
@@ -32,13 +33,16 @@ def make_shard(
     reasoning_share: float = 1.0,
     reasoning_tier: int = 10,
     solving_tier: int = 10,
+    careful_share: float = 0.0,
 ) -> list[str]:
     """The documents of one shard, in random order: a function of its arguments alone. It contains
     no program with an excluded or a reserved key. Up to `reasoning_tier` this share of deduction
-    answers comes with reasoning, the others without; problems above `solving_tier` are posed and
-    never solved. A base that has not seen everything leaves something to learn."""
+    answers comes with reasoning, the others without; of the steps of a reasoning, `careful_share`
+    are worked out; problems above `solving_tier` are posed and never solved. A base that has not
+    seen everything leaves something to learn."""
     rng = stream(seed, "pawn", "documents", number)
     reasoning_rng = stream(seed, "pawn", "thoughts", number)  # the name fixes the documents
+    careful_rng = stream(seed, "pawn", "careful", number)
     tiers = rng.choices(range(1, 11), TIER_WEIGHTS, k=SHARD)
     programs = [
         next(
@@ -58,6 +62,7 @@ def make_shard(
             # drawn in any case: documents of lower tiers are the same with any reasoning_tier
             lambda tier: (reasoning_rng.random() < reasoning_share) & (tier <= reasoning_tier),
             solving_tier,
+            (lambda: careful_rng.random() < careful_share) if careful_share else None,
         )
     ]
     rng.shuffle(documents)
@@ -75,13 +80,13 @@ def _write_documents(
     rng: Random,
     has_reasoning: Callable[[int], bool],
     solving_tier: int,
+    is_careful: Callable[[], bool] | None,
 ) -> Iterator[str]:
     inputs = rng.sample(range(len(program.inputs)), 5)
     if program.tier <= solving_tier:
         for number in inputs[:3]:
-            yield write_solution(
-                DEDUCTION, program, number, with_reasoning=has_reasoning(program.tier)
-            )
+            reasons = has_reasoning(program.tier)
+            yield write_solution(DEDUCTION, program, number, reasons, is_careful)
         for number in inputs[3:]:
             yield write_solution(ABDUCTION, program, number)
         yield write_solution(INDUCTION, program)
@@ -107,11 +112,19 @@ def make_problem(kind: str, program: Program, number: int = 0) -> Problem:
 
 
 def write_solution(
-    kind: str, program: Program, number: int = 0, with_reasoning: bool = True
+    kind: str,
+    program: Program,
+    number: int = 0,
+    with_reasoning: bool = True,
+    is_careful: Callable[[], bool] | None = None,
 ) -> str:
-    """A problem on one of the program's inputs, and its answer."""
+    """A problem on one of the program's inputs, and its answer; with reasoning, `is_careful` says
+    step by step whether it is worked out."""
     prompt = _FORMAT.render(KINDS[kind].ask_answer(make_problem(kind, program, number))).text
     blocks = _ANSWERS[kind](program, number)
+    if with_reasoning and is_careful is not None and kind == DEDUCTION:
+        lines = careful_trace(program.text, program.inputs[number], is_careful)
+        blocks = [*([("think", "\n".join(lines))] if lines else []), blocks[-1]]
     return prompt + write_blocks(blocks if with_reasoning else blocks[-1:])
 
 

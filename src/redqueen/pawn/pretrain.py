@@ -57,6 +57,9 @@ class Pretraining:
     solving_tier: int = 10
     """Highest tier that is solved in documents. Below 10, harder problems are posed only: solving
     them remains for a run to learn."""
+    careful_share: float = 0.0
+    """Share of the steps of a reasoning that are worked out. Below a half, so that greedy answers
+    work nothing out, and care remains for a run to learn."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -103,6 +106,7 @@ def pretrain(
             settings.reasoning_share,
             settings.reasoning_tier,
             settings.solving_tier,
+            settings.careful_share,
         ) as loader,
     ):
         model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)

@@ -1,9 +1,10 @@
 """Reasoning against execution: where a chain of thought first contradicts what the program does.
 
 Two forms are read. Pawn's has a line for every variable that is set, `name = value`, in the order
-of execution. In free text, claims such as `total is 3`, `x = [1, 2]` or `n: 0 + 2 = 2` are looked
-for; what is no such claim is not judged. The trace comes from the sandbox (`tracer.py`). A program
-that notices that it is traced could forge it, so it counts only if it ends in the gold answer.
+of execution; lines of working, which begin with a colon, are not judged. In free text, claims such
+as `total is 3`, `x = [1, 2]` or `n: 0 + 2 = 2` are looked for; what is no such claim is not judged.
+The trace comes from the sandbox (`tracer.py`). A program that notices that it is traced could forge
+it, so it counts only if it ends in the gold answer.
 """
 
 import re
@@ -92,7 +93,8 @@ def _literal(text: str) -> str:
 def first_departure(reasoning: str, trace: Trace) -> int | None:
     """The first line, from 0, that contradicts the trace."""
     lines = [line[:MAX_LINE] for line in reasoning.splitlines()[:MAX_LINES]]
-    written = [_PLAIN.fullmatch(line.strip()) for line in lines if line.strip()]
+    steps = [line.strip() for line in lines if line.strip() and not line.startswith(":")]
+    written = [_PLAIN.fullmatch(step) for step in steps]
     if written and all(match is not None for match in written):
         return _follow_steps(lines, trace)
     return _check_claims(lines, trace)
