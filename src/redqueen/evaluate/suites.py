@@ -22,6 +22,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
+        "heldout-deduction": HeldOut("heldout-deduction", "heldout-large", "code_o"),
         "shortcut": Shortcuts(),
         "critique": HeldOutCritique(),
         **BENCHMARKS,

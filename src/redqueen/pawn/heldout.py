@@ -33,7 +33,7 @@ TIERS = range(1, 9)
 EACH = 100
 """Problems of each kind and tier."""
 QUICK = 200
-MAX_TOKENS = {DEDUCTION: 400, ABDUCTION: 100, INDUCTION: 250}
+MAX_TOKENS = {DEDUCTION: 640, ABDUCTION: 100, INDUCTION: 250}
 """Limit for an answer with its reasoning: more than any answer of Pawn takes."""
 _SEED = 605_16727  # unlike any pre-training seed; the random streams have other names, too
 

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -314,8 +315,9 @@ def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
     )
     tokenizer.chat_template = _CHAT_TEMPLATE
     tokenizer.save_pretrained(folder)
+    start = settings.start and f"sha256:{_checksum(Path(settings.start))}"
     record = {
-        "settings": asdict(settings),
+        "settings": {**asdict(settings), "start": start},
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "documents": trained.documents,
         "tokens": trained.tokens,
@@ -325,3 +327,8 @@ def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
         "torch": torch.__version__,
     }
     (folder / "pretraining.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _checksum(folder: Path) -> str:
+    """Of a model's weights: a folder's name says nothing on another machine."""
+    return sha256((folder / "model.safetensors").read_bytes()).hexdigest()
