@@ -113,7 +113,7 @@ def _one_world(
 
 def _differences(console: Console, scores: Scores, suite: str) -> None:
     base, students = scores[BASE], _students(scores)
-    weakest = min(students, key=lambda name: mean(students[name]))
+    weakest = min(students, key=lambda name: mean(students[name]), default="")
     console.print(
         f"{suite}: the base solves {100 * mean(base):.1f} % of {len(base)} problems (greedy). "
         "Difference to it, with 95 % intervals:"
@@ -121,9 +121,9 @@ def _differences(console: Console, scores: Scores, suite: str) -> None:
     chosen = next((name for name in students if students[name] is scores.get(CHOSEN)), "")
     lines: dict[str, Sequence[float]] = {
         "students on average": list(map(mean, zip(*students.values(), strict=True))),
-        f"weakest student, {weakest}": students[weakest],
+        f"weakest student, {weakest}": students.get(weakest, ()),
         f"student chosen by the run, {chosen}": scores.get(CHOSEN, ()),
-        "soup of the students": scores.get(SOUP, ()) if len(students) > 1 else (),
+        "soup of the students": scores.get(SOUP, ()) if len(students) != 1 else (),
         FORCED: scores.get(FORCED, ()),
     }
     width = max(len(name) for name, own in lines.items() if own)
@@ -156,7 +156,9 @@ def _many_worlds(console: Console, run: Run, result: EvalResult, vote: EvalResul
     for world in run.worlds:
         scores = result.world_scores(world.number)
         students = [mean(items) for items in _students(scores).values()]
-        own = {"students on average": mean(students), "weakest student": min(students)}
+        own = {}
+        if students:
+            own = {"students on average": mean(students), "weakest student": min(students)}
         own |= {name: mean(scores[name]) for name in (SOUP, CHOSEN) if name in scores}
         if vote and (votes := vote.vote_scores(world.number)):
             own[VOTE] = mean(votes[VOTE])
@@ -173,7 +175,7 @@ def _many_worlds(console: Console, run: Run, result: EvalResult, vote: EvalResul
     for column in ("arm", "seeds", *columns):
         table.add_column(column, justify="left" if column == "arm" else "right")
     for arm, values in by_arm.items():
-        seeds = str(len(values["students on average"]))
+        seeds = str(max(map(len, values.values()), default=0))
         table.add_row(arm, seeds, *(_over_seeds(values[name]) for name in columns))
     console.print(table)
 

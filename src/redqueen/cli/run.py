@@ -171,6 +171,7 @@ def _play(run: Run) -> None:
             number = stop_requests[-1] if stop_requests else signal.SIGINT
             raise typer.Exit(SIGNALLED + number) from interrupt
     if not run.stop_reason and run.step < run.config.steps:
+        run.save_last()  # what ends the command is an exception, after which nothing is saved
         note(
             f"stopped after step {run.step} of {run.config.steps}. "
             f"Go on with: redqueen resume {folder}"

@@ -83,9 +83,11 @@ class LedgerConfig(Section):
 
 class EvaluateConfig(Section):
     suite: str = "heldout-quick"
-    """Measured for the base and the students: heldout, heldout-quick, heldout-large, a benchmark,
-    such as cruxeval-o, a JSONL file of verified problems, or an import path; an empty text measures
-    nothing."""
+    """Measured for the base and `members`: heldout, heldout-quick, heldout-deduction,
+    heldout-large, a benchmark, such as cruxeval-o, a JSONL file of verified problems, or an import
+    path; an empty text measures nothing."""
+    members: tuple[str, ...] = ("students", "soup")
+    """Who is measured: `students`, `soup`, `chosen`, or a member's name."""
     every: int = Field(default=0, ge=0)
     """Steps between two measurements; 0 measures only at the end."""
     data: str = ""
@@ -94,7 +96,7 @@ class EvaluateConfig(Section):
     """Only so many items: of a benchmark the first, else spread over the suite; 0: all."""
     votes: int = Field(default=0, ge=0)
     """Votes on each item at the end, split between the students; the base has as many. 0: as many
-    as the largest population has students."""
+    as the largest population has students; 1: no vote."""
     outcomes: tuple[str, ...] = ()
     """What a study is decided by, as `redqueen compare` names it, such as `heldout: soup`: their
     p values are adjusted for their number, all others are exploratory."""

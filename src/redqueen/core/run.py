@@ -182,8 +182,8 @@ class Run:
         trace: TracebackType | None,
     ) -> None:
         try:
-            if kind is None and self._saved < self.step:
-                self.save()  # stopped between two checkpoints: no step is to be played again
+            if kind is None:
+                self.save_last()
         finally:
             try:
                 self.close()
@@ -305,6 +305,12 @@ class Run:
         """Take a checkpoint. It is on the disk when this returns."""
         self._save()
         self._writer.wait()
+
+    def save_last(self) -> None:
+        """Take a checkpoint of the last step where it has none: a run that stops between two
+        checkpoints plays no step again."""
+        if self._saved < self.step:
+            self.save()
 
     def _save(self) -> None:
         """Take a checkpoint; one that is written beside the next step may not be there yet."""

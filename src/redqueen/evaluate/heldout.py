@@ -69,18 +69,15 @@ class HeldOut(ProblemSuite):
     note = ""
     max_tokens = max(MAX_TOKENS.values())
 
-    def __init__(self, name: str, source: str = "", kind: str = "") -> None:
-        self.name, self.source, self.kind = name, source or name, kind
-        """`kind`: only problems of this kind of another suite, `source`."""
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def prompt_version(self, style: PromptStyle) -> str:
         return f"{style.prompt_format.name}-{_fingerprint(style.prompt_format)}"
 
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
-        all_items = load_large() if self.source == LARGE else load_suite(self.source)
+        all_items = load_large() if self.name == LARGE else load_suite(self.name)
         numbers = {id(item): f"{number:04d}" for number, item in enumerate(all_items)}
-        if self.kind:
-            all_items = tuple(item for item in all_items if item.problem.kind == self.kind)
         return [
             suite.Item(
                 numbers[id(item)],

@@ -25,8 +25,11 @@ def load_run_task(config: EvaluateConfig) -> EvalTask:
 
 
 def measure(run: Run, *, with_base: bool) -> EvalResult:
-    """The students and their soup on the run's suite, greedy; the replies go to the ledger."""
-    target, task = target_of_run(run, with_base=with_base), load_run_task(run.config.evaluate)
+    """The members that the settings name on the run's suite, greedy; the replies go to the
+    ledger."""
+    config = run.config.evaluate
+    target = target_of_run(run, config.members, with_base=with_base)
+    task = load_run_task(config)
     if with_base:
         log.info(
             "measuring the base and %d others on %s, %d problems each",
@@ -35,7 +38,7 @@ def measure(run: Run, *, with_base: bool) -> EvalResult:
             len(task.items),
         )
     result = evaluate(target, task)
-    run.ledger.add("evals", result.to_rows(run.config.evaluate.suite))
+    run.ledger.add("evals", result.to_rows(config.suite))
     return result
 
 

@@ -22,7 +22,7 @@ SUITES: Registry[Suite] = Registry(
         "heldout": HeldOut("heldout"),
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
-        "heldout-deduction": HeldOut("heldout-deduction", "heldout-large", "code_o"),
+        "heldout-deduction": HeldOut("heldout-deduction"),
         "shortcut": Shortcuts(),
         "critique": HeldOutCritique(),
         **BENCHMARKS,

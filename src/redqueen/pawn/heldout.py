@@ -48,7 +48,7 @@ class Item:
 
 @cache
 def load_suite(name: str) -> tuple[Item, ...]:
-    """The items of `heldout` or `heldout-quick`; their checksum is verified."""
+    """The items of a suite that ships with the package; its checksum is verified."""
     return tuple(map(make_item, _read_lines(name)))
 
 
