@@ -286,7 +286,7 @@ def figures(**changes: Any) -> dict[str, Any]:
                     "correlations": [{"name": "fitness, held-out", "value": -0.2, "rankings": 5}]
                 }
             },
-            "Selection hardly follows skill",
+            "selection hardly follows skill",
         ),
         (
             {
@@ -427,8 +427,17 @@ def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
         "population/least_distance/student": [0.0, 0.0],
         "solve/zero_pass_frac": [0.2, 0.3],
     }
-    short = figures(steps_done=2, steps_wanted=2, suites=suites, metrics=metrics)
+    correlations = [{"name": "fitness, held-out", "value": -1.0, "rankings": 1}]
+    short = figures(
+        steps_done=2,
+        steps_wanted=2,
+        suites=suites,
+        metrics=metrics,
+        race={"solved_sometimes": 0.3, "sentence": "so many."},
+        selection={"points": [], "correlations": correlations},
+    )
     assert not [finding for finding in list_findings(short) if finding.level == "warning"]
+    assert not any("correlation" in finding.text for finding in list_findings(short))
 
 
 def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
