@@ -77,5 +77,5 @@ def test_the_pull_of_the_reward_is_its_slope_against_the_solve_rate(tmp_path: Pa
         assert race.slope[1] < race.slope[0] < race.slope[2]
         slopes[name] = race
     assert slopes["easy"].slope[2] < 0 < slopes["hard"].slope[1]  # type: ignore[index]
-    assert "rewards pull to harder ones" in slopes["easy"].sentence
-    assert "rewards pull to easier ones" in slopes["hard"].sentence
+    assert "rewards favour harder problems" in slopes["easy"].sentence
+    assert "rewards favour easier problems" in slopes["hard"].sentence
