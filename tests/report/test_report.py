@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -484,6 +486,35 @@ def test_students_who_come_to_reason_are_spoken_of() -> None:
     assert [finding.text for finding in told if "reason" in finding.text] == [
         "Students reason more often before answering code_o: in 40 % of the attempts at first, in 90 % at the end."
     ]
+
+
+def test_every_figure_of_the_main_sections_is_explained() -> None:
+    web = resources.files("redqueen.report") / "web"
+    figures = set(re.findall(r'\{ id: "([\w-]+)", (?!short)', (web / "figures.js").read_text()))
+    explained = set(re.findall(r'^  "?([\w-]+)"?: \[$', (web / "explained.js").read_text(), re.M))
+    # tables and lists, whose notes say all, and games, whose titles are questions
+    plain = {"most-common", "operators", "surface-drift", "verdicts", "gains", "game-rewards"}
+    plain |= {"role-ratings", "transcripts"}
+    assert explained <= figures
+    assert figures - explained == plain
+
+
+@needs_chromium
+def test_a_page_fits_a_phone_and_no_label_covers_another(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    overlaps = """[...document.querySelectorAll('svg.chart')].flatMap(chart => {
+      const all = [...chart.querySelectorAll('text')].map(one => one.getBoundingClientRect());
+      return all.flatMap((a, at) => all.slice(at + 1).filter(b =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4)).map(() => chart.ariaLabel)
+    }).join(', ')"""
+    with open_tab() as browser:
+        for width in (390, 1400):
+            browser.resize(width, 900)
+            browser.open((tmp_path / "report.html").as_uri())
+            browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+            assert browser.evaluate("document.documentElement.scrollWidth") == width
+            assert browser.evaluate(overlaps) == ""
 
 
 @needs_chromium
