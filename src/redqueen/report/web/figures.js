@@ -152,7 +152,7 @@ function tierPanels({ suite, tiers }) {
       const row = own.find((one) => one[0] === subject && one[2] === tier);
       return row ? { value: row[4] / row[3], note: `${row[4]} of ${row[3]}` } : null;
     }));
-    const title = `${suite}: ${kind}, by tier`;
+    const title = `${suite}: ${kind}, % correct by tier`;
     return { type: "heat", title, rows: subjects, columns: columns.map(String), cells, color: COOL[1], unit: "share", most: 62 };
   });
 }
@@ -319,7 +319,7 @@ const SECTIONS = [
       panels: (view) => kindPanel(view.students_by_kind, "Students, by kind", STUDENT) },
     { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", STUDENT) },
     { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
-      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
+      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half; seed: given at the start, invented by nobody here. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },
   ] },

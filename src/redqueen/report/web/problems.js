@@ -151,7 +151,7 @@ function problemBrowser(views) {
     if (!matching.length) list.append(html("p", { class: "note", text: "No proposal matches." }));
   }
 
-  if (!isPhone) selected = items().find((item) => isSame(item, selected)) || items().find((item) => item.problem) || null;
+  if (!isPhone) selected = items().find((item) => isSame(item, selected)) || null;
   buildFilters();
   refresh();
   return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));
