@@ -1,7 +1,10 @@
 """`redqueen doctor` as a person reads it."""
 
+import importlib.metadata
+
 import pytest
 
+from redqueen.cli import doctor
 from redqueen.cli.doctor import Finding, show_findings
 
 FOUND = [
@@ -32,3 +35,16 @@ def test_a_ready_machine_fits_in_80_columns_and_half_a_screen(
     assert "✗" not in out and "wall: namespaces" in out and "1 of 2 walls" in out
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) < 15
     assert out.index("wandb") < out.index("found") < out.index("gguf")
+
+
+def test_without_torch_nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = importlib.metadata.version
+
+    def without_torch(name: str) -> str:
+        if name == "torch":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", without_torch)
+    (torch,) = [one for one in doctor._torch() if one.name == "torch"]
+    assert torch.needed and not torch.ok and "pip install torch" in torch.detail

@@ -84,7 +84,7 @@ def _python() -> list[Finding]:
 
 def _torch() -> list[Finding]:
     packages = [
-        _installed("torch", name, "not installed; `make setup` installs it")
+        _installed("torch", name, f"not installed: pip install {name}", needed=True)
         for name in ("torch", "transformers", "tokenizers")
     ]
     if importlib.util.find_spec("torch") is None:
@@ -167,11 +167,11 @@ def _extras() -> list[Finding]:
     ]
 
 
-def _installed(topic: str, name: str, otherwise: str) -> Finding:
+def _installed(topic: str, name: str, otherwise: str, needed: bool = False) -> Finding:
     try:
-        return Finding(topic, name, True, importlib.metadata.version(name))
+        return Finding(topic, name, True, importlib.metadata.version(name), needed)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(topic, name, False, otherwise)
+        return Finding(topic, name, False, otherwise, needed)
 
 
 def show_findings(findings: Sequence[Finding], ready: bool) -> None:
