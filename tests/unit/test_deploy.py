@@ -4,11 +4,12 @@ import re
 import shlex
 import shutil
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # with transformers
 from typer.main import get_command
 
 from redqueen.cli.app import app
@@ -34,7 +35,7 @@ def check_command(words: list[str]) -> None:
     command = commands.get_command(context, name)  # type: ignore[attr-defined]
     options = {option for one in command.params for option in one.opts}
     assert {word for word in rest if word.startswith("--")} <= options
-    load_config(None, [after for word, after in zip(rest, rest[1:], strict=False) if word == "--set"])
+    load_config(None, [after for word, after in pairwise(rest) if word == "--set"])
 
 
 def test_the_job_of_kubernetes_calls_a_command_of_ours() -> None:

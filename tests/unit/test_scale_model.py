@@ -11,7 +11,7 @@ from statistics import fmean
 import pytest
 
 from redqueen.cli.bench.scale import compare
-from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
 from redqueen.cli.bench.scale_model import (
     Observed,
     Phase,
@@ -23,7 +23,7 @@ from redqueen.cli.bench.scale_model import (
 )
 from redqueen.cli.bench.scale_play import Arm, Played
 from redqueen.cli.bench.workload import Workload, sample_requests
-from redqueen.errors import DataError
+from redqueen.errors import ConfigError, DataError
 from tests.report.synthetic import Synthetic
 
 EVEN = StepModel((Phase("sample", 2.0, 0.0), Phase("accumulate", 1.0, 0.0)), 0.0, 8)
@@ -173,3 +173,10 @@ def test_a_model_comes_from_the_speed_of_the_engine(tmp_path: Path) -> None:
     (tmp_path / "bench.json").write_text("{}")
     with pytest.raises(DataError, match="bench engine --json"):
         model_of_bench(tmp_path / "bench.json")
+
+
+def test_a_model_comes_from_figures_that_somebody_states() -> None:
+    model = model_of_speed("1000,500", "2000,3000", members=8, skew=0.0, driver_s=0.5)
+    assert predict(model, 1, 16).step_s == pytest.approx(2 * (2 + 6 + 0.5))
+    with pytest.raises(ConfigError, match="--speed=65000: two numbers above 0"):
+        model_of_speed("65000", "1,1", 8, 0.0, 0.0)

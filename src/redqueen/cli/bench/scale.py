@@ -21,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.rows import make_columns, pipe_ms, ray_ms
-from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
 from redqueen.cli.bench.scale_model import Prediction, StepModel, bend, curve, fit, predict
 from redqueen.cli.bench.scale_play import BLOCK_MEMBERS, BLOCKS, Played, play
 from redqueen.cli.console import note_others
@@ -63,6 +63,23 @@ def scale(
         Path | None,
         typer.Option(help="Measure nothing: predict from what `bench engine --json` printed."),
     ] = None,
+    speed: Annotated[
+        str,
+        typer.Option(
+            help="Measure nothing: predict from the tokens that one block samples and trains on "
+            "per second, such as 65000,63000."
+        ),
+    ] = "",
+    tokens: Annotated[
+        str, typer.Option(help="With --speed: sampled and trained tokens of a block's step.")
+    ] = "50000,90000",
+    block_members: Annotated[int, typer.Option(min=1, help="With --speed: of one block.")] = 8,
+    skew: Annotated[
+        float, typer.Option(min=0, help="With --speed: how much blocks differ, sd over mean.")
+    ] = 0.1,
+    driver_s: Annotated[
+        float, typer.Option(min=0, help="With --speed: seconds of the driver for one block.")
+    ] = 0.03,
     members: Annotated[int, typer.Option(min=1, help="Of the population on the curve.")] = 1024,
     gpus: Annotated[int, typer.Option(min=1, help="Where the curve ends.")] = 64,
     settings: Settings = None,
@@ -70,8 +87,12 @@ def scale(
 ) -> None:
     """A step on several workers, measured and predicted, and the curve to many GPUs."""
     result = Result()
-    if run is not None or engine is not None:
-        result.model = model_of_run(run) if run is not None else model_of_bench(engine or Path())
+    if run is not None:
+        result.model = model_of_run(run)
+    elif engine is not None:
+        result.model = model_of_bench(engine)
+    elif speed:
+        result.model = model_of_speed(speed, tokens, block_members, skew, driver_s)
     else:
         result = _measure(part, steps, seconds, settings or [])
     if result.model is not None and part in ("all", "simulator"):

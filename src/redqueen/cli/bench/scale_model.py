@@ -117,7 +117,7 @@ def _fit_phase(name: str, calls: Sequence[Observed], blocks: int, steps: int) ->
     count = blocks * steps
     return Phase(
         name,
-        sum(map(sum, own)) / count,
+        sum(sum(work) for work in own) / count,
         fmean(skews) if skews else 0.0,
         sum(beside) / count,
         sum(waited) / count,
