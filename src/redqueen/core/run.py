@@ -313,11 +313,8 @@ class Run:
         """Take a checkpoint; one that is written beside the next step may not be there yet."""
         self._writer.wait()  # the copies of two would take twice the memory
         state = {"worlds": [world.snapshot() for world in self.worlds]}
-        names, engine, background = (
-            self._adapter_names(),
-            self.engine,
-            self.config.ledger.background,
-        )
+        names, engine = self._adapter_names(), self.engine
+        background = self.config.ledger.background
         if isinstance(engine, TakesSnapshots) and (
             engine.base.on_gpu if background == "auto" else background
         ):

@@ -5,7 +5,7 @@ from redqueen.cli.lazy import new_app
 
 COMMANDS = {
     "blocks": (
-        "redqueen.cli.bench.blocks:blocks",
+        "redqueen.cli.bench.block_cost:blocks",
         "The worlds of a study in blocks of their own, beside one block of everything.",
     ),
     "engine": (

@@ -113,7 +113,7 @@ def _fit_phase(name: str, calls: Sequence[Observed], blocks: int, steps: int) ->
         max(0.0, call.cpu_s - sum(work) - wait)
         for call, work, wait in zip(calls, own, waited, strict=True)
     ]
-    skews = [stdev(work) / fmean(work) for work in own if len(work) > 1 and sum(work)]
+    skews = [stdev(work) / fmean(work) for work in own if len(work) > 1 and any(work)]
     count = blocks * steps
     return Phase(
         name,
