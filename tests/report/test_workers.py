@@ -38,7 +38,7 @@ def spread(plain: Path) -> Path:
             "INSERT INTO metrics (world, step, name, value) VALUES (?, ?, ?, ?)", rows
         )
         connection.executemany(
-            "INSERT INTO placements (step, block, first_slot, slots, worker, host, device) "
+            "INSERT OR REPLACE INTO placements (step, block, first_slot, slots, worker, host, device) "
             "VALUES (?, ?, ?, 4, ?, ?, ?)",
             [
                 *((1, block, 4 * block, block, "one", "GPU A") for block in range(3)),
