@@ -220,6 +220,14 @@ function workerPanels(view) {
     metricLines(view, title, workers.map((worker) => [`time/worker/${worker}/${name}`, `worker ${worker}`, colorOf("workers", worker)]), { height: 150, zero: true, ...options }));
 }
 
+function placementTable(view) {
+  if (!view.placements?.length) return null;
+  const head = ["block", "slots", "worker", "machine", "device", "since step", "moves"];
+  const rows = view.placements.map((one) => [one.block, `${one.first_slot}-${one.first_slot + one.slots - 1}`, one.worker, one.host, one.device, one.step, one.moves]);
+  const mixed = new Set(view.placements.map((one) => one.device)).size > 1 ? " These devices differ, and round differently: records follow them." : "";
+  return { title: "Blocks and their devices", note: `Where the slots of a block are computed together.${mixed}`, node: plainTable([head, ...rows]) };
+}
+
 function operatorTable(view) {
   if (!view.operators.length) return null;
   const head = ["operator", "children", "alive", "steps lived", "rating gain", "times parent"];
@@ -340,6 +348,7 @@ const SECTIONS = [
       panels: (view) => [...metricLines(view, "Gap by place", [0, 64, 256, 1024].map((place, at) => [`update/logprob_gap/from_${place}`, `from token ${place}`, SERIES[at]]), { zero: true }), ...metricLines(view, "Ratio", [["update/ratio", "ratio", SERIES[4]]], {})] },
     { id: "workers", wide: true, title: "Workers", small: 300, panels: workerPanels,
       note: "Of every worker and step. Workers that are busy for very different times wait for each other: more, smaller blocks even that out. A restart costs the time to load the base." },
+    { id: "placements", wide: true, custom: placementTable },
     { id: "gradients", wide: true, title: "Training", small: 420, note: "Means over the members that were trained. The gap is between log-probabilities at sampling and in training: it should stay near zero.",
       panels: (view) => [["grad_norm", "Gradient norm", SERIES[3]], ["logprob_gap", "Log-probability gap", SERIES[4]]].map(([name, title, color]) =>
         ({ type: "lines", title, x: view.steps, height: 150, zero: true, series: [{ name: title, color, y: view.updates[name] }] })) },
