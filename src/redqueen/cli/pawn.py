@@ -100,6 +100,14 @@ def train(
         int,
         typer.Option(min=0, max=10, help="Highest tier that is solved, not only posed."),
     ] = 10,
+    critique_share: Annotated[
+        float,
+        typer.Option(min=0, max=0.9, help="Share of documents that are critiques and repairs."),
+    ] = 0.0,
+    logic_share: Annotated[
+        float,
+        typer.Option(min=0, max=0.9, help="Share of documents that are logic puzzles."),
+    ] = 0.0,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -137,6 +145,8 @@ def train(
         reasoning_share=reasoning_share,
         reasoning_tier=reasoning_tier,
         solving_tier=solving_tier,
+        critique_share=critique_share,
+        logic_share=logic_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)

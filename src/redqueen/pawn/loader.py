@@ -33,11 +33,16 @@ class DocumentLoader:
         reasoning_share: float = 1.0,
         reasoning_tier: int = 10,
         solving_tier: int = 10,
+        critique_share: float = 0.0,
+        logic_share: float = 0.0,
     ) -> None:
         self.workers = max(1, workers)
         self.documents = 0
         self.waited_s = 0.0
-        self._settings = (seed, excluded, reasoning_share, reasoning_tier, solving_tier)
+        self._settings = (
+            *(seed, excluded, reasoning_share, reasoning_tier, solving_tier),
+            *(critique_share, logic_share),
+        )
 
     def __enter__(self) -> "DocumentLoader":
         # spawn, not fork: the trainer has threads and a GPU

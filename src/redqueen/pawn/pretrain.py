@@ -25,9 +25,12 @@ from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTra
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from redqueen.errors import ConfigError
 from redqueen.pawn.loader import DocumentLoader, Rows
 from redqueen.pawn.tokenizer import END, END_ID, PAD, PAD_ID, VOCABULARY, train_tokenizer
 
+MAX_SHARES = 0.9
+"""Critiques and puzzles together: critiques, too, are about the programs of a shard."""
 _CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
 """Pawn has no chat: it continues the text it is given."""
 
@@ -57,6 +60,10 @@ class Pretraining:
     solving_tier: int = 10
     """Highest tier that is solved in documents. Below 10, harder problems are posed only: solving
     them remains for a run to learn."""
+    critique_share: float = 0.0
+    """Share of documents that are turns of the games `critique` and `repair`."""
+    logic_share: float = 0.0
+    """Share of documents that solve or propose a puzzle of the kind `logic`."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -92,6 +99,11 @@ def pretrain(
     settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report
 ) -> Trained:
     """Train. Programs with an excluded key are never seen."""
+    if settings.critique_share + settings.logic_share > MAX_SHARES:
+        raise ConfigError(
+            f"critique_share and logic_share are {settings.critique_share:g} and "
+            f"{settings.logic_share:g}: together at most {MAX_SHARES:g}, the rest is about programs"
+        )
     started = time.monotonic()
     torch.manual_seed(settings.seed)
     with (
@@ -103,6 +115,8 @@ def pretrain(
             settings.reasoning_share,
             settings.reasoning_tier,
             settings.solving_tier,
+            settings.critique_share,
+            settings.logic_share,
         ) as loader,
     ):
         model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)
@@ -272,10 +286,23 @@ class _Trainer:
         losses = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1).float(), targets.flatten(), reduction="none"
         )
-        starts = ((inputs == answer_marks[0]) | (inputs == answer_marks[1])).int().cumsum(1)
-        ends = (inputs == END_ID).int().cumsum(1)
-        weights = torch.where(starts > ends, 1.0, self.settings.prompt_weight) * (targets != PAD_ID)
+        weights = torch.where(_in_answers(targets, answer_marks), 1.0, self.settings.prompt_weight)
+        weights = weights * (targets != PAD_ID)
         return (losses * weights.flatten()).sum() / weights.sum().clamp(min=1)
+
+
+def _in_answers(targets: torch.Tensor, answer_marks: tuple[int, int]) -> torch.Tensor:
+    """Whether a token, [row, position], is after the last of these marks in its document. There may
+    be two of them: a critic is shown an answer, too."""
+    is_mark = (targets == answer_marks[0]) | (targets == answer_marks[1])
+    return _next_place(is_mark) > _next_place(targets == END_ID)
+
+
+def _next_place(found: torch.Tensor) -> torch.Tensor:
+    """By position: the next one, or this one, at which it is found; beyond the row: nowhere."""
+    length = found.shape[1]
+    places = torch.arange(length, device=found.device).where(found, length)
+    return places.flip(1).cummin(1).values.flip(1)
 
 
 def _token_id(tokenizer: Tokenizer, mark: str) -> int:
