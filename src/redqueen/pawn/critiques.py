@@ -34,6 +34,10 @@ _BAD_ADVICE = 0.25
 """Share of critiques that mislead the author who reads them."""
 
 
+Advice = tuple[Block, Block]
+"""A critique and a verdict."""
+
+
 @dataclass(frozen=True, slots=True)
 class Shown:
     """An attempt as a critic sees it."""
@@ -42,26 +46,54 @@ class Shown:
     answer: str
 
 
-def write_turn(
+def sample_turn(
     program: Program, problem: Problem, number: int, rng: Random, shows: bool, reasons: bool
 ) -> str:
     """One turn about an attempt at this problem, the program on the input of this number. `shows`:
     the attempt comes with reasoning; `reasons`: the reply does."""
     attempt = sample_attempt(program, number, rng, rng.random() < 0.5, shows)
+    advice = write_advice(program, number, attempt)
     role = rng.choice(_ROLES)
     if role == "repairer":
-        return _write_repair(program, problem, number, attempt, rng, reasons)
-    verdict = gold_verdict(program, number, attempt)
+        if rng.random() < _BAD_ADVICE:
+            advice = _mislead(program, number, attempt, rng)
+        return write_repair(program, problem, number, attempt, advice, reasons)
+    return write_critique(program, problem, number, attempt, advice, reasons, role == "adviser")
+
+
+def write_critique(
+    program: Program,
+    problem: Problem,
+    number: int,
+    attempt: Shown,
+    advice: Advice,
+    reasons: bool,
+    for_author: bool = False,
+) -> str:
+    """What a critic writes, or an adviser, whose critique the author will read."""
     working = [*program.traces[number], f"return {program.outputs[number]}"]
     blocks: list[Block] = [("think", "\n".join(working))] if reasons else []
-    if role == "adviser":
+    if for_author:
         request = adviser_request(problem, KINDS[DEDUCTION], _show(attempt))
-        blocks.append(("critique", _critique(program, number, verdict)))
-    else:
-        request = critic_request(
-            problem, KINDS[DEDUCTION], "\n".join(attempt.lines), attempt.answer
-        )
-    return _write(request, [*blocks, ("verdict", verdict)])
+        return _write(request, [*blocks, *advice])
+    reasoning = "\n".join(attempt.lines)
+    request = critic_request(problem, KINDS[DEDUCTION], reasoning, attempt.answer)
+    return _write(request, [*blocks, advice[1]])
+
+
+def write_repair(
+    program: Program,
+    problem: Problem,
+    number: int,
+    attempt: Shown,
+    advice: Advice,
+    reasons: bool,
+) -> str:
+    """The right answer after a critique, which may be wrong."""
+    request = repairer_request(problem, KINDS[DEDUCTION], _show(attempt), advice)
+    trace = program.traces[number]
+    blocks: list[Block] = [("think", "\n".join(trace))] if reasons and trace else []
+    return _write(request, [*blocks, ("output", program.outputs[number])])
 
 
 def sample_attempt(
@@ -106,36 +138,23 @@ def _step(line: str) -> tuple[str, str]:
     return name, value
 
 
-def _critique(program: Program, number: int, verdict: str) -> str:
+def write_advice(program: Program, number: int, attempt: Shown) -> Advice:
     """Pawn has no words: a critique is the first wrong line as it should be, else what is
     returned."""
+    verdict, trace = gold_verdict(program, number, attempt), program.traces[number]
     line = int(verdict.rpartition(" ")[2]) if "line" in verdict else 0
-    trace = program.traces[number]
+    critique = f"return {program.outputs[number]}"
     if 0 < line <= len(trace):
-        return f"{line}: {trace[line - 1]}"
-    return f"return {program.outputs[number]}"
+        critique = f"{line}: {trace[line - 1]}"
+    return ("critique", critique), ("verdict", verdict)
 
 
-def _write_repair(
-    program: Program,
-    problem: Problem,
-    number: int,
-    attempt: Shown,
-    rng: Random,
-    reasons: bool,
-) -> str:
-    """The right answer after a critique, which may be wrong."""
-    gold, trace = program.outputs[number], program.traces[number]
-    verdict = gold_verdict(program, number, attempt)
-    critique = _critique(program, number, verdict)
-    if rng.random() < _BAD_ADVICE:
-        right = verdict == "correct"
-        critique = f"return {near_output(program, number, rng) if right else attempt.answer}"
-        verdict = "wrong" if right else "correct"
-    advice = ("critique", critique), ("verdict", verdict)
-    request = repairer_request(problem, KINDS[DEDUCTION], _show(attempt), advice)
-    blocks: list[Block] = [("think", "\n".join(trace))] if reasons and trace else []
-    return _write(request, [*blocks, ("output", gold)])
+def _mislead(program: Program, number: int, attempt: Shown, rng: Random) -> Advice:
+    """A critique that is wrong about the attempt."""
+    if attempt.answer == program.outputs[number]:
+        other = near_output(program, number, rng)
+        return ("critique", f"return {other}"), ("verdict", "wrong")
+    return ("critique", f"return {attempt.answer}"), ("verdict", "correct")
 
 
 def _show(attempt: Shown) -> tuple[Block, ...]:

@@ -10,7 +10,7 @@ also turns of games (`critiques.py`) and logic puzzles (`puzzles.py`).
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 
-from redqueen.pawn.critiques import write_turn
+from redqueen.pawn.critiques import sample_turn
 from redqueen.pawn.programs import INPUTS, Program, is_reserved, sample_program
 from redqueen.pawn.puzzles import write_puzzle_documents
 from redqueen.records import Problem
@@ -95,7 +95,7 @@ def _write_turns(
         shows, reasons = rng.random() < 0.5, rng.random() < reasoning_share
         may = program.tier <= reasoning_tier
         problem = make_problem(DEDUCTION, program, place)
-        yield write_turn(program, problem, place, rng, shows and may, reasons and may)
+        yield sample_turn(program, problem, place, rng, shows and may, reasons and may)
 
 
 def _sample_programs(rng: Random, tier: int) -> Iterator[Program]:
