@@ -1,5 +1,5 @@
 """Pawn's documents of games and puzzles: the games and the kind themselves ask, their own readers
-find the right verdict and the right answer, and no program is held out."""
+find the verdict and the answer correct, and no program is held out."""
 
 import hashlib
 from collections.abc import Iterator

@@ -89,7 +89,7 @@ def write_repair(
     advice: Advice,
     reasons: bool,
 ) -> str:
-    """The right answer after a critique, which may be wrong."""
+    """The gold answer after a critique, which may be wrong."""
     request = repairer_request(problem, KINDS[DEDUCTION], _show(attempt), advice)
     trace = program.traces[number]
     blocks: list[Block] = [("think", "\n".join(trace))] if reasons and trace else []

@@ -63,7 +63,7 @@ class Pretraining:
     critique_share: float = 0.0
     """Share of documents that are turns of the games `critique` and `repair`."""
     logic_share: float = 0.0
-    """Share of documents that solve or propose a puzzle of the kind `logic`."""
+    """Share of documents that solve or propose a logic puzzle."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
