@@ -40,7 +40,6 @@ from redqueen.tasks import Malformed, load_kind
 from redqueen.tasks.code.programs import DEDUCTION
 from redqueen.tasks.prompts import PromptFormat, load_prompt_format
 
-
 _excluded = cache(excluded_keys)
 
 
@@ -233,7 +232,9 @@ class _Examiner:
         self.prefix = self.prompt_format.reasoning_prefix(DEDUCTION)
         low, high = settings.tiers
         self.items = [
-            item for item in load_large() if item.problem.kind == DEDUCTION and low <= item.tier <= high
+            item
+            for item in load_large()
+            if item.problem.kind == DEDUCTION and low <= item.tier <= high
         ][: settings.items]
 
     def request(self, slot: int, problem: Problem, *, forced: bool = True) -> TextRequest:
