@@ -133,6 +133,10 @@ const EXPLAINED = {
     "What every worker process does.",
     "Equal lines: the work is shared evenly.",
     "One far above the others: all wait for it."],
+  "placements": [
+    "Slots are computed in blocks. For each block: the worker, machine and device that computes it, since when, and how often that has changed.",
+    "Blocks are spread over all devices and stay where they are.",
+    "Many moves: workers die or leave, and their blocks go to others. Devices of different sorts round differently, so that a run cannot be repeated exactly."],
 };
 
 // What stands on every page, for who sees it for the first time.
