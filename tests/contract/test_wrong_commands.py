@@ -168,7 +168,7 @@ COMMANDS = {
     "serve --base pawn --host 0.0.0.0": "can be reached from other machines: give tenants keys",
     "lineage run1 --member S9": "unknown member 'S9'. Did you mean 'S",
     "retention run1 --operator nope:f": "'nope:f' cannot be imported: No module named 'nope'",
-    "bench nope": "unknown command 'nope'. Choose from: engine, evolve, sandbox",
+    "bench nope": "unknown command 'nope'. Choose from: blocks, engine, evolve, sandbox",
 }
 
 
