@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo check test lint setup format fuzz clean
+.PHONY: demo check test lint setup format fuzz wheel clean
 
 demo: setup
 	$(BIN)/redqueen doctor
@@ -35,6 +35,10 @@ format: setup
 # Ten minutes of random texts against the parsers and the wire format, ten against the graders.
 fuzz: setup
 	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py tests/contract/test_grader_fuzz.py --timeout=3600
+
+# Wheel and sdist, and whether the wheel works in an empty environment outside this clone: about five minutes.
+wheel:
+	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" sh scripts/check_wheel.sh
 
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

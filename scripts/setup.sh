@@ -36,4 +36,4 @@ echo "set-up: installing the locked dependencies"
 install -r requirements.lock
 install --no-deps --no-build-isolation --editable .
 printf '%s' "$expected" > .venv/set-up
-echo "set-up: done"
+echo "set-up: done. Type \`. .venv/bin/activate\` to have redqueen on your path"

@@ -62,7 +62,8 @@ def plural(number: int, noun: str) -> str:
 
 def unknown(what: str, name: str, choices: Iterable[str]) -> str:
     """The message for a name that is not one of the choices, with the nearest one."""
-    known = sorted(choices)
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    known = sorted(set(choices))
+    near = [choice for choice in known if choice.casefold() == name.casefold()]
+    near = near or difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
     return f"unknown {what} '{name}'.{hint} Choose from: {', '.join(known)}."

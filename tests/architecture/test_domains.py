@@ -75,6 +75,10 @@ def test_a_new_domain_is_one_folder(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+READ_BY_PAWN = {"pawn/puzzles.py"}
+"""The bundled base is trained on documents of a domain; nothing of the domain depends on it."""
+
+
 @pytest.mark.parametrize("domain", sorted(set(DOMAINS) - {"code"}))
 def test_nothing_outside_its_folder_names_a_domain_or_its_kinds(domain: str) -> None:
     names = "|".join(map(re.escape, DOMAINS[domain].KINDS))
@@ -86,4 +90,4 @@ def test_nothing_outside_its_folder_names_a_domain_or_its_kinds(domain: str) -> 
         and SOURCE / "tasks" / domain not in path.parents
         and pattern.search(path.read_text(encoding="utf-8"))
     ]
-    assert not others
+    assert not set(others) - READ_BY_PAWN

@@ -33,6 +33,7 @@ from redqueen.engine.protocol import (
 from redqueen.errors import ConfigError, EngineError
 from redqueen.evaluate.runner import evaluate
 from redqueen.evaluate.targets import open_target
+from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import digest
 from redqueen.testing import check_engine
 from tests.contract.forked_workers import Forked
@@ -146,6 +147,12 @@ def test_records_do_not_depend_on_the_number_of_workers(
 ) -> None:
     settings = ("engine.type=processes", f"engine.workers={workers}")
     assert play_study(tmp_path / "run", *settings) == inline
+    with open_run(tmp_path / "run") as run:
+        places = run.placements()
+    blocks = [row["block"] for row in places]
+    assert blocks == [*range(len(blocks))] and {row["step"] for row in places} == {1}, "none moved"
+    assert {row["worker"] for row in places} == {*range(workers)}
+    assert all(row["host"] and row["device"].startswith("CPU") for row in places)
 
 
 class Faults:

@@ -14,7 +14,7 @@ import torch
 
 from redqueen.config.toml import find_recipe, load_config
 from redqueen.core.run import Run
-from redqueen.engine.cpu_load import LoadMeter, measure_spare, own_cores
+from redqueen.engine.cpu_load import LoadMeter, family_seconds, measure_spare, own_cores
 from redqueen.engine.protocol import SampleRequest, SamplingParams
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.engine import TorchEngine
@@ -95,3 +95,11 @@ def test_records_are_the_same_beside_another_program(threads: None, tmp_path: Pa
     assert quiet.digest() == busy.digest()
     assert len(busy.updates()) == 2
     assert [row["value"] for row in busy.metrics() if row["name"] == "time/cores"] == [1]
+
+
+def test_what_our_own_processes_compute_is_not_said_to_be_others() -> None:
+    before, load, own = family_seconds(), LoadMeter(with_children=True), LoadMeter()
+    work = "import time\nwhile time.process_time() < 0.6: pass"
+    subprocess.run([sys.executable, "-c", work], check=True)
+    assert family_seconds() - before > 0.5
+    assert load.others() < own.others(), "to whoever counts children as others, they are"

@@ -2,6 +2,7 @@
 without changing what the run was."""
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -316,9 +317,8 @@ def test_a_population_is_shown_as_a_table_of_members_and_what_they_do_together(
     ]
     result = CliRunner().invoke(app, ["eval", str(folder), *words])
     assert result.exit_code == 0, result.output
-    shown = [
-        line.split("│")[1].strip() for line in result.output.splitlines() if line.startswith("│")
-    ]
+    table = result.output.rpartition("─")[2]
+    shown = [re.split(r"\s{2,}", line.strip())[0] for line in table.splitlines() if line.strip()]
     chosen = shown[4].removeprefix("chosen, ")
     assert (
         shown[0] == "base"

@@ -30,7 +30,7 @@ ABOUT = {
     "version": "0.1",
 }
 WORLDS = [{"world": 0, "arm": "run", "seed": 1, "config": {"seed": 1}}]
-NOT_DIGESTED = ("timings",)
+NOT_DIGESTED = ("timings", "placements")
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def play(ledger: Ledger, first: int, last: int) -> None:
 
 
 def test_a_new_ledger_knows_what_it_was_made_with(ledger: Ledger) -> None:
-    assert ledger.about == {**ABOUT, "schema": "4"}
+    assert ledger.about == {**ABOUT, "schema": "5"}
     assert ledger.last_step() == -1
     with contextlib.closing(open_to_read(ledger.folder)) as connection:
         assert [dict(row) for row in connection.execute("SELECT * FROM worlds")] == [
@@ -370,14 +370,14 @@ def test_a_file_that_is_no_ledger_is_refused_and_left_as_it_was(tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("schema", "words"),
-    [("0", "too old to read.*Use redqueen 0.1,"), ("5", "newer.*Install redqueen 0.1 or later")],
+    [("0", "too old to read.*Use redqueen 0.1,"), ("6", "newer.*Install redqueen 0.1 or later")],
 )
 def test_another_schema_is_named_with_what_to_do(schema: str, words: str, ledger: Ledger) -> None:
     ledger.add("run", [{"name": "schema", "value": schema}])
     ledger.close()
     for opened in (open_to_read, Ledger.open, digest):
         with pytest.raises(
-            ConfigError, match=f"has schema {schema}, this version writes schema 4: it is {words}"
+            ConfigError, match=f"has schema {schema}, this version writes schema 5: it is {words}"
         ):
             opened(ledger.folder)
     assert list_runs(ledger.folder.parent)[0].problem.endswith("Nothing was changed.")

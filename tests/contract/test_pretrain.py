@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from redqueen.cli.pawn import train as train_command
 from redqueen.errors import ConfigError
 from redqueen.models.base import load_base
-from redqueen.pawn.pretrain import Pretraining, Trained, pretrain, save
+from redqueen.pawn.pretrain import Pretraining, Trained, pretrain
+from redqueen.pawn.saving import save
 from redqueen.tasks.prompts import Prompt
 
 pytestmark = pytest.mark.slow
@@ -97,6 +98,19 @@ def test_training_continues_from_a_model_with_its_tokenizer(
         torch.testing.assert_close(
             weights(still)[name].bfloat16(), weight.bfloat16(), rtol=0.01, atol=1e-3
         )
+
+
+def test_training_continues_with_critiques_and_puzzles(
+    trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
+) -> None:
+    save(trained[0], TINY, tmp_path)
+    settings = replace(TINY, seed=2, start=str(tmp_path), critique_share=0.3, logic_share=0.2)
+    continued, reports = train(settings, workers=1)
+    assert continued.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
+    assert continued.loss < reports[0][1]
+    save(continued, settings, tmp_path / "next")
+    record = json.loads((tmp_path / "next" / "pretraining.json").read_text())["settings"]
+    assert (record["critique_share"], record["logic_share"]) == (0.3, 0.2)
 
 
 def test_continuing_needs_a_pawn_and_another_seed(

@@ -16,7 +16,7 @@ from tests.contract.test_old_runs import OLD
 from tests.report.synthetic import Synthetic
 
 _ROW_TYPES = {"fitness": "FitnessRow", "people": "PersonRow", "role_ratings": "RoleRatingRow"}
-LATER = ("exams", "fitness", "people", "turns", "role_ratings")
+LATER = ("placements", "exams", "fitness", "people", "turns", "role_ratings")
 """Tables that 0.1 did not have."""
 TABLES = sorted(table_shapes().keys() - {"run", "worlds", "marks"})
 

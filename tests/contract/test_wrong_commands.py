@@ -40,6 +40,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "bad.toml").write_text("a = [")
     (folder / "binary.toml").write_bytes(b"\xff\xfe")
     (folder / "bad.jsonl").write_text("{bad\n")
+    (folder / "odd.jsonl").write_text('{"a": 1}\n')
+    (folder / "binary.jsonl").write_bytes(b"\xff")
+    (folder / "unknown.toml").write_text("steps = 3\n[nope]\nx = 1\n")
     return folder
 
 
@@ -134,6 +137,38 @@ COMMANDS = {
     "kind check code_o --texts nothere": "there is no file nothere",
     "pawn train --out afile/x --tokens 100000": "cannot write afile/x",
     "pawn sample --tier 11": "Invalid value for '--tier'",
+    "help": "type `redqueen --help`, or `redqueen COMMAND --help`",
+    "run --steps 3": "--steps is a setting: --set steps=VALUE",
+    "study study-pawn --lr=1e-4": "--lr is a setting: --set update.learning_rate=1e-4",
+    "run pawn-cpu single-azr": "Got unexpected extra argument(s) (single-azr)",
+    "run --set =3": "--set takes a name and a value, such as verify.cpu_s=2; got '=3'",
+    "run --set steps=": "steps: takes a whole number; got ''",
+    "run --set evolve.mutations=[]": "mutations are empty: name some, or set crossover_share = 1",
+    "run --set sandbox.type=docker": "unknown sandbox 'docker'. Choose from: auto, pool, ray",
+    "run --set evaluate.suite=bad.jsonl": "bad.jsonl, line 1: not JSON",
+    "run unknown.toml": "unknown setting 'nope'",
+    "run --base run1": "run1 is a folder without config.json: not a model",
+    "study unknown.toml": "unknown.toml: unknown part of a study 'steps'. Did you mean 'seeds'?",
+    "runs nothere": "there is no folder nothere: name one that has runs in it",
+    "runs afile": "afile is not a folder: name one that has runs in it",
+    "play run1 --problem zzz --answer 1": "no problem in run1 has a key that starts with 'zzz'",
+    "plot run1 --figure nope --out x.pdf": "unknown figure 'nope'. Choose from: difficulty, race",
+    "plot run1 --out x.docx": "--out x.docx: the name ends in one of .pdf, .svg, .png",
+    "plot run1 --world 5 --out x.pdf": "there is no world 5: this run has 1, from 0",
+    "compare run1 run1": "are both seed 0 of the arm 'run', and a seed counts once",
+    "eval run1 --suite odd.jsonl": "odd.jsonl, line 1: the field 'kind' is missing or not text",
+    "eval pawn --suite source=nope": "unknown problem source 'nope'. Choose from: examples, logic",
+    "eval pawn --suite nope.mod:Suite": "the suite 'nope.mod:Suite' cannot be imported",
+    "export run1 --member s0 --out x": "unknown living member 's0'. Did you mean 'S0'?",
+    "export run1 --soup": "say where to write to with --out, or where to upload it with --push",
+    "export run1 --soup --push mine --out x": "--push takes a name on the hub, owner/name; got",
+    "verify binary.jsonl": "binary.jsonl cannot be read: 'utf-8' codec can't decode byte 0xff",
+    "sandbox run odd.jsonl": "odd.jsonl, line 1: the field 'name' is missing or not text",
+    "serve nothere": "there is no run in nothere. To train on a base, give it with --base",
+    "serve --base pawn --host 0.0.0.0": "can be reached from other machines: give tenants keys",
+    "lineage run1 --member S9": "unknown member 'S9'. Did you mean 'S",
+    "retention run1 --operator nope:f": "'nope:f' cannot be imported: No module named 'nope'",
+    "bench nope": "unknown command 'nope'. Choose from: blocks, engine, evolve, sandbox",
 }
 
 

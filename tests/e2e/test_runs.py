@@ -53,7 +53,8 @@ def test_a_run_ends_with_its_members_and_where_everything_is(straight: Path) -> 
     for name, role in rows(straight, "SELECT member, role FROM ratings WHERE step = 3"):
         assert any(name in line and role in line for line in command.out.splitlines())
     lines = command.err.splitlines()
-    assert [line.split()[0] for line in lines[1:]] == ["step", "1/3", "2/3", "3/3"]
+    assert lines[1].startswith("valid: ")  # the columns are explained, once
+    assert [line.split()[0] for line in lines[4:]] == ["step", "1/3", "2/3", "3/3"]
     assert max(map(len, lines)) <= 80
     assert rows(straight, "SELECT value FROM run WHERE name = 'ended'") == [("all steps played",)]
 
@@ -288,10 +289,11 @@ def test_runs_are_listed_with_how_far_they_came(
         "all steps played",
     )
     assert "done" in begin("runs", straight.parent).wait().out
-    assert (
-        begin("runs", tmp_path / "none[1]").wait().out
-        == f"no runs in {tmp_path / 'none[1]'}. `redqueen run` starts one.\n"
-    )
+    folder = tmp_path / "none[1]"
+    assert f"there is no folder {folder}" in begin("runs", folder).wait(2).err
+    folder.mkdir()
+    said = begin("runs", folder).wait().out
+    assert said == f"no runs in {folder}. `redqueen run` starts one.\n"
 
 
 def test_a_run_goes_further_than_it_was_to_go(begin: Begin, tmp_path: Path, straight: Path) -> None:

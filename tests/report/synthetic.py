@@ -73,6 +73,7 @@ class Synthetic:
         ]
         with Ledger.create(folder, about, rows) as ledger:
             ledger.write(0, _merged([world.beginning() for world in worlds]))
+            ledger.add("placements", [_PLACEMENT])
             for step in range(1, self.steps + 1):
                 ledger.write(step, _merged([world.step(step) for world in worlds]))
                 ledger.add(
@@ -86,6 +87,10 @@ class Synthetic:
                     ledger.add("evals", [row for world in worlds for row in world.evals(step)])
 
 
+_PLACEMENT = {
+    "step": 1, "block": 0, "first_slot": 0, "slots": 8, "worker": 0, "host": "one",
+    "device": "CPU, 2 threads",
+}  # fmt: skip
 _TIMINGS = (("propose", 4.0), ("solve", 6.0), ("update", 8.0), ("ledger", 0.2))
 
 

@@ -2,10 +2,12 @@
 
 import contextlib
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
 from html.parser import HTMLParser
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -286,7 +288,7 @@ def figures(**changes: Any) -> dict[str, Any]:
                     "correlations": [{"name": "fitness, held-out", "value": -0.2, "rankings": 5}]
                 }
             },
-            "Selection hardly follows skill",
+            "selection hardly follows skill",
         ),
         (
             {
@@ -427,8 +429,17 @@ def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
         "population/least_distance/student": [0.0, 0.0],
         "solve/zero_pass_frac": [0.2, 0.3],
     }
-    short = figures(steps_done=2, steps_wanted=2, suites=suites, metrics=metrics)
+    correlations = [{"name": "fitness, held-out", "value": -1.0, "rankings": 1}]
+    short = figures(
+        steps_done=2,
+        steps_wanted=2,
+        suites=suites,
+        metrics=metrics,
+        race={"solved_sometimes": 0.3, "sentence": "so many."},
+        selection={"points": [], "correlations": correlations},
+    )
     assert not [finding for finding in list_findings(short) if finding.level == "warning"]
+    assert not any("correlation" in finding.text for finding in list_findings(short))
 
 
 def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
@@ -475,6 +486,35 @@ def test_students_who_come_to_reason_are_spoken_of() -> None:
     assert [finding.text for finding in told if "reason" in finding.text] == [
         "Students reason more often before answering code_o: in 40 % of the attempts at first, in 90 % at the end."
     ]
+
+
+def test_every_figure_of_the_main_sections_is_explained() -> None:
+    web = resources.files("redqueen.report") / "web"
+    figures = set(re.findall(r'\{ id: "([\w-]+)", (?!short)', (web / "figures.js").read_text()))
+    explained = set(re.findall(r'^  "?([\w-]+)"?: \[$', (web / "explained.js").read_text(), re.M))
+    # tables and lists, whose notes say all, and games, whose titles are questions
+    plain = {"most-common", "operators", "surface-drift", "verdicts", "gains", "game-rewards"}
+    plain |= {"role-ratings", "transcripts"}
+    assert explained <= figures
+    assert figures - explained == plain
+
+
+@needs_chromium
+def test_a_page_fits_a_phone_and_no_label_covers_another(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    overlaps = """[...document.querySelectorAll('svg.chart')].flatMap(chart => {
+      const all = [...chart.querySelectorAll('text')].map(one => one.getBoundingClientRect());
+      return all.flatMap((a, at) => all.slice(at + 1).filter(b =>
+        Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2 &&
+        Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 4)).map(() => chart.ariaLabel)
+    }).join(', ')"""
+    with open_tab() as browser:
+        for width in (390, 1400):
+            browser.resize(width, 900)
+            browser.open((tmp_path / "report.html").as_uri())
+            browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+            assert browser.evaluate("document.documentElement.scrollWidth") == width
+            assert browser.evaluate(overlaps) == ""
 
 
 @needs_chromium

@@ -37,6 +37,14 @@ def spread(plain: Path) -> Path:
         connection.executemany(
             "INSERT INTO metrics (world, step, name, value) VALUES (?, ?, ?, ?)", rows
         )
+        connection.executemany(
+            "INSERT OR REPLACE INTO placements (step, block, first_slot, slots, worker, host, device) "
+            "VALUES (?, ?, ?, 4, ?, ?, ?)",
+            [
+                *((1, block, 4 * block, block, "one", "GPU A") for block in range(3)),
+                (3, 2, 8, 0, "two", "GPU B"),
+            ],
+        )
     return folder
 
 
@@ -44,6 +52,17 @@ def test_restarts_are_counted_and_the_rest_is_averaged(spread: Path) -> None:
     (view,) = gather_runs([spread])
     assert view["metrics"]["time/worker/2/restarts"][-1] == 2
     assert view["metrics"]["time/worker/1/sampled_per_s"][-1] == 940
+
+
+def test_every_block_is_listed_with_the_worker_and_device_that_it_has_now(
+    plain: Path, spread: Path
+) -> None:
+    (alone,), (view,) = gather_runs([plain]), gather_runs([spread])
+    assert alone["placements"] == []
+    assert [(one["block"], one["worker"], one["device"]) for one in view["placements"]] == [
+        (0, 0, "GPU A"), (1, 1, "GPU A"), (2, 0, "GPU B"),
+    ]  # fmt: skip
+    assert [(one["step"], one["moves"]) for one in view["placements"]] == [(1, 0), (1, 0), (3, 1)]
 
 
 @pytest.mark.skipif(find_chromium() is None, reason="no Chromium in the path")
@@ -59,6 +78,8 @@ def test_a_panel_for_each_figure_of_workers_where_there_are_some(
             browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
             count = "document.querySelectorAll('#figure-workers svg.chart').length"
             panels.append(browser.evaluate(count))
+        table = browser.evaluate("document.querySelector('#figure-placements').textContent")
+        assert "GPU B" in table and "round differently" in table
         browser.screenshot(tmp_path / "workers.png", "#figure-workers")
         assert browser.problems == []
     assert panels == [0, len(FIGURES)]

@@ -10,7 +10,8 @@ from statistics import fmean
 
 import pytest
 
-from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
+from redqueen.cli.bench.scale import compare
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
 from redqueen.cli.bench.scale_model import (
     Observed,
     Phase,
@@ -20,8 +21,9 @@ from redqueen.cli.bench.scale_model import (
     fit,
     predict,
 )
+from redqueen.cli.bench.scale_play import Arm, Played
 from redqueen.cli.bench.workload import Workload, sample_requests
-from redqueen.errors import DataError
+from redqueen.errors import ConfigError, DataError
 from tests.report.synthetic import Synthetic
 
 EVEN = StepModel((Phase("sample", 2.0, 0.0), Phase("accumulate", 1.0, 0.0)), 0.0, 8)
@@ -62,20 +64,71 @@ def test_workers_that_share_cores_are_no_faster_than_the_cores() -> None:
     assert predict(model, 4, 32, cores=2).limit == "cores"
 
 
-def test_a_model_that_is_fitted_predicts_what_it_was_fitted_to() -> None:
-    def call(name: str, *seconds: float) -> Observed:
-        return Observed(name, sum(seconds) + 0.2, dict(enumerate(seconds)), sum(seconds) + 0.4)
+def call(name: str, *seconds: float, beside: float = 0.0) -> Observed:
+    blocks = dict(enumerate(seconds))
+    return Observed(name, sum(seconds) + 0.2, blocks, sum(seconds) + beside + 0.2)
 
-    steps = [
-        (10.0, [call("sample", 1, 2, 1), call("sample", 1, 1, 1), call("step", 0.2, 0.2, 0.2)]),
-        (11.0, [call("sample", 2, 1, 1), call("sample", 1, 1, 1), call("step", 0.2, 0.2, 0.2)]),
-    ]
-    model = fit(steps, block_members=4)
-    assert [phase.name for phase in model.phases] == ["sample", "step"]
-    assert model.phases[0].block_s == pytest.approx(7 / 3)
-    assert model.phases[0].beside_s == pytest.approx(0.8 / 3)
+
+def test_a_model_that_is_fitted_predicts_what_it_was_fitted_to() -> None:
+    def calls(*first: float) -> list[Observed]:
+        own = call("sample", *first, beside=0.6)
+        return [own, call("sample", 1, 1, 1), call("step", 0.2, 0.2, 0.2)]
+
+    steps = [(10.0, calls(1, 2, 1)), (11.0, calls(2, 1, 1))]
+    model = fit(steps, block_members=4, fixed_s=0.5)
+    assert [phase.name for phase in model.phases] == ["sample 1", "sample 2", "step 1"]
+    assert model.phases[0].block_s == pytest.approx(4 / 3)
+    assert model.phases[0].beside_s == pytest.approx(0.6 / 3)
+    assert model.phases[0].skew > 0.3 and model.phases[1].skew == 0
+    assert model.fixed_s == 0.5
     alone = predict(model, 1, members=12)
     assert alone.step_s == pytest.approx(fmean(seconds for seconds, _ in steps), rel=0.03)
+
+
+def test_a_call_about_one_block_is_the_drivers() -> None:
+    steps = [(5.0, [call("sample", 1, 1), Observed("distances", 0.5, {1: 0.5}, 0.5)])]
+    model = fit(steps, block_members=4)
+    assert [phase.name for phase in model.phases] == ["sample 1"]
+    assert model.driver_s == pytest.approx((5.0 - 2.2) / 2)
+
+
+def test_what_else_was_done_on_a_workers_core_is_not_its_work() -> None:
+    """One core: four seconds for two blocks, of which the worker had three."""
+    steps = [(4.0, [Observed("sample", 4.0, {0: 2.0, 1: 2.0}, 4.0, 3.0)])]
+    model = fit(steps, block_members=4)
+    assert model.phases[0].block_s == pytest.approx(1.5)
+    assert model.phases[0].beside_s == pytest.approx(0.5)
+    assert predict(model, 1, 8, cores=1).step_s == pytest.approx(4.0)
+    assert predict(model, 2, 8, cores=2).step_s == pytest.approx(2.0)
+
+
+def test_cores_that_are_all_busy_are_slower() -> None:
+    model = StepModel((Phase("sample", 1.0, 0.0),), 0.0, 8, together=1.1)
+    assert predict(model, 1, 32, cores=1).step_s == pytest.approx(4.0)
+    assert predict(model, 2, 32, cores=2).step_s == pytest.approx(2.2)
+    assert predict(model, 4, 32, cores=2).step_s == pytest.approx(2.2), "they share two"
+    assert predict(model, 2, 32).step_s == pytest.approx(2.0), "with devices of their own"
+
+
+def test_a_fixed_part_of_a_step_does_not_grow_with_the_members() -> None:
+    model = StepModel((Phase("sample", 1.0, 0.0),), 0.0, 8, fixed_s=0.5)
+    assert predict(model, 1, 8).step_s == pytest.approx(1.5)
+    assert predict(model, 1, 80).step_s == pytest.approx(10.5)
+
+
+def test_steps_of_several_workers_are_compared_one_by_one() -> None:
+    """The second step has twice the work, and a hiccup of the machine in the third is one of
+    three."""
+
+    def arm(workers: int, cores: int, *seconds: float) -> Arm:
+        steps = [(one, [call("sample", *[one * 0.2] * 4)]) for one in seconds]
+        return Arm(workers, frozenset(range(cores)), steps, [0.01] * 3, "digest")
+
+    arms = {1: arm(1, 1, 4.0, 8.0, 4.0), 2: arm(2, 2, 2.0, 4.0, 9.0)}
+    _, (alone, two) = compare(Played(arms, together=1.0, others=0.0))
+    assert alone.speedup == 1 and two.speedup == 2
+    assert two.step_s == pytest.approx(alone.step_s / 2) and two.same_records
+    assert abs(alone.error_frac) < 0.05
 
 
 def test_the_curve_says_where_it_bends() -> None:
@@ -120,3 +173,10 @@ def test_a_model_comes_from_the_speed_of_the_engine(tmp_path: Path) -> None:
     (tmp_path / "bench.json").write_text("{}")
     with pytest.raises(DataError, match="bench engine --json"):
         model_of_bench(tmp_path / "bench.json")
+
+
+def test_a_model_comes_from_figures_that_somebody_states() -> None:
+    model = model_of_speed("1000,500", "2000,3000", members=8, skew=0.0, driver_s=0.5)
+    assert predict(model, 1, 16).step_s == pytest.approx(2 * (2 + 6 + 0.5))
+    with pytest.raises(ConfigError, match="--speed=65000: two numbers above 0"):
+        model_of_speed("65000", "1,1", 8, 0.0, 0.0)

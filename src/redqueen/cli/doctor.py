@@ -6,8 +6,9 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
 
 import typer
@@ -28,6 +29,7 @@ from redqueen.sandbox.selftest import find_failures
 EXTRAS = {
     "gguf": "gguf",
     "ray": "ray",
+    "serve": "tinker",
     "parquet": "pyarrow",
     "hub": "datasets",
     "plot": "matplotlib",
@@ -57,13 +59,15 @@ def doctor(as_json: Json = False) -> None:
         items = [asdict(finding) for finding in findings]
         print(json.dumps({"ready": ready, "findings": items}, indent=1))
     else:
-        _show(findings, ready)
+        show_findings(findings, ready)
     raise typer.Exit(0 if ready else 1)
 
 
 def _python() -> list[Finding]:
     version = platform.python_version()
     recent = sys.version_info >= (3, 11)
+    linux = sys.platform == "linux"
+    hint = "" if linux else ": the sandbox needs Linux; use a container (docs/tutorials/first-race)"
     system = f"{platform.system()} {platform.release()} {platform.machine()}"
     return [
         Finding(
@@ -73,14 +77,14 @@ def _python() -> list[Finding]:
             version if recent else f"{version}: 3.11 or later is needed",
             needed=True,
         ),
-        Finding("machine", "system", sys.platform == "linux", f"{system}, {os.cpu_count()} cores"),
+        Finding("machine", "system", linux, f"{system}, {os.cpu_count()} cores{hint}"),
         Finding("machine", "redqueen", True, __version__),
     ]
 
 
 def _torch() -> list[Finding]:
     packages = [
-        _installed("torch", name, "not installed; `make setup` installs it")
+        _installed("torch", name, f"not installed: pip install {name}", needed=True)
         for name in ("torch", "transformers", "tokenizers")
     ]
     if importlib.util.find_spec("torch") is None:
@@ -99,7 +103,10 @@ def _torch() -> list[Finding]:
             if gpus
             else [
                 Finding(
-                    "torch", "gpu", False, "none that torch can use; small models run on the CPU"
+                    "torch",
+                    "gpu",
+                    False,
+                    "none that torch can use; Pawn and small models run on the CPU",
                 )
             ]
         ),
@@ -141,7 +148,7 @@ def _sandbox() -> list[Finding]:
 def _data() -> list[Finding]:
     folder = os.environ.get(VARIABLE)
     if not folder:
-        detail = f"{VARIABLE} is not set: it names a folder of benchmark files"
+        detail = f"for `redqueen eval --suite humaneval`: set {VARIABLE} to a folder of their files"
         return [Finding("data", "benchmarks", False, detail)]
     files = {suite.source.file.removesuffix(".gz") for suite in BENCHMARKS.values()}
     present = [
@@ -160,23 +167,70 @@ def _extras() -> list[Finding]:
     ]
 
 
-def _installed(topic: str, name: str, otherwise: str) -> Finding:
+def _installed(topic: str, name: str, otherwise: str, needed: bool = False) -> Finding:
     try:
-        return Finding(topic, name, True, importlib.metadata.version(name))
+        return Finding(topic, name, True, importlib.metadata.version(name), needed)
     except importlib.metadata.PackageNotFoundError:
-        return Finding(topic, name, False, otherwise)
+        return Finding(topic, name, False, otherwise, needed)
 
 
-def _show(findings: Sequence[Finding], ready: bool) -> None:
-    console = Console(highlight=False)
-    table = Table(box=None, show_header=False, padding=(0, 2))
-    topic = ""
-    for finding in findings:
-        mark = "[green]✓[/]" if finding.ok else "[red]✗[/]" if finding.needed else "[yellow]–[/]"
-        shown_topic = finding.topic if finding.topic != topic else ""
-        table.add_row(shown_topic, mark, finding.name, escape(finding.detail))
-        topic = finding.topic
+def show_findings(findings: Sequence[Finding], ready: bool) -> None:
+    """What is to be done, then what could be, then what is there: in 80 columns."""
+    console = Console(highlight=False, width=min(Console().width, 100))
+    if ready:
+        console.print("[bold green]ready[/]: `redqueen run` plays an arms race on this machine")
+    else:
+        console.print("[bold red]not ready[/]: fix this first")
+    by_need = [finding for finding in findings if not finding.ok and finding.needed]
+    by_choice = [
+        finding
+        for finding in findings
+        if not finding.ok and not finding.needed and finding.topic != "extras"
+    ]
+    _list(console, "", [("[red]✗[/]", finding.name, finding.detail) for finding in by_need])
+    wishes = [("[yellow]–[/]", _name(finding), finding.detail) for finding in by_choice]
+    if absent := [extra for extra in EXTRAS if not _has(findings, EXTRAS[extra])]:
+        wishes.append(("[yellow]–[/]", "extras", _how_to_install(absent)))
+    _list(console, "optional, only if you need it", wishes)
+    there = [("[green]✓[/]", name, detail) for name, detail in _summary(findings)]
+    _list(console, "found", there)
+
+
+def _list(console: Console, title: str, rows: Sequence[tuple[str, str, str]]) -> None:
+    if not rows:
+        return
+    console.print(f"\n[bold]{title}[/]" if title else "")
+    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
+    for mark, name, detail in rows:
+        table.add_row(mark, name, escape(detail))
     console.print(table)
-    console.print(
-        "[bold green]ready[/]" if ready else "[bold red]not ready: see the lines marked ✗[/]"
-    )
+
+
+def _name(finding: Finding) -> str:
+    return f"wall: {finding.name}" if finding.topic == "sandbox" else finding.name
+
+
+def _has(findings: Sequence[Finding], name: str) -> bool:
+    return any(finding.ok for finding in findings if finding.name == name)
+
+
+def _how_to_install(extras: Sequence[str]) -> str:
+    return f"{', '.join(extras)}: each by pip install 'redqueen[{extras[0]}]'"
+
+
+def _summary(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """A line for each topic; `--json` has every finding by itself."""
+    for topic, group in groupby(findings, key=lambda finding: finding.topic):
+        rows = list(group)
+        up = [finding for finding in rows if finding.ok]
+        if not up:
+            continue
+        if topic == "sandbox":
+            walls = [finding for finding in rows if finding.name != "self-test"]
+            tested = " ".join(f.detail for f in up if f.name == "self-test")
+            count = f"{sum(wall.ok for wall in walls)} of {len(walls)} walls"
+            yield topic, "; ".join(filter(None, (count, tested)))
+        elif topic == "extras":
+            yield topic, ", ".join(e for e in EXTRAS if _has(findings, EXTRAS[e]))
+        else:
+            yield topic, ", ".join(f"{finding.name} {finding.detail}" for finding in up)

@@ -1,8 +1,9 @@
 """Tables of `redqueen eval`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from redqueen.evaluate.replies import BASE, FORCED, ByItem, describe_sampling
@@ -18,17 +19,19 @@ Row = dict[str, Any]
 
 def model_table(rows: dict[str, Row], title: str) -> Table:
     """One model: a row for each suite, and one for the base with its reasoning forced."""
-    table = Table(title=title, title_justify="left")
     compared = any("against_base" in row for row in rows.values())
     k = max((int(k) for row in rows.values() for k in row.get("pass_at", {})), default=0)
     reasons = any("reasoned" in row for row in rows.values())
-    columns = ["suite", "items", "% correct (95 %)", *_pass_column(k), "truncated"]
-    columns += _REASONING if reasons else []
+    table = _new_table(title, reasons)
+    cut = _was_truncated(rows.values())
+    columns = ["suite", "items", "% correct (95 %)", *_pass_column(k), *cut]
+    columns += [_REASONING] if reasons else []
     for name in columns + (["base", "difference (95 %)", "p"] if compared else []):
         table.add_column(name, justify="left" if name == "suite" else "right")
 
     def add(name: str, row: Row, base: Row | None) -> None:
-        cells = [name, str(row["n"]), percent(row), *_pass_cell(row, k), str(row["truncated"])]
+        cells = [name, str(row["n"]), percent(row), *_pass_cell(row, k)]
+        cells += [str(row["truncated"])] if cut else []
         cells += _reasoning(row) if reasons else []
         if compared:
             cells += [percent(base) if base else "", *_difference(row)]
@@ -82,16 +85,17 @@ def population_table(suite: str, row: Row, members: Sequence[str]) -> Table:
     """A row for the base, for each of these members, and for what each population hands over."""
     k = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
     title = f"{suite}: {row['n']} items, {describe_sampling(row['samples'], row['temperature'])}"
-    table = Table(title=title, title_justify="left")
-    table.add_column("")
     reasons = "reasoned" in row["base"]
-    columns = ["% correct (95 %)", *_pass_column(k), "against base (95 %)", "p", "truncated"]
-    for name in columns + (_REASONING if reasons else []):
+    table = _new_table(title, reasons)
+    table.add_column("")
+    cut = _was_truncated([row["base"], *row["members"].values()])
+    columns = ["% correct (95 %)", *_pass_column(k), "against base", "p", *cut]
+    for name in columns + ([_REASONING] if reasons else []):
         table.add_column(name, justify="right")
 
     def add(name: str, scores: Row) -> None:
         cells = [name, percent(scores), *_pass_cell(scores, k), *_difference(scores)]
-        cells.append(str(scores.get("truncated", "")))
+        cells += [str(scores.get("truncated", ""))] if cut else []
         table.add_row(*cells, *(_reasoning(scores) if reasons else []))
 
     add("base", row["base"])
@@ -123,26 +127,45 @@ def _add_with_base(add: Callable[[str, Row], None], name: str, where: str, score
         add(f"  the base: {name}", base)
 
 
-_REASONING = ["% reasoning", "% correct with", "without"]
+_REASONING = "reasoned"
+_CAPTION = "reasoned: % of the answers that begin with reasoning (% correct with it, without)"
 
 
 def _reasoning(row: Row) -> list[str]:
     """How often replies begin with reasoning, and how often they are correct with it and
     without."""
-    reasoning = row.get("reasoned")
-    if reasoning is None:
-        return [""] * len(_REASONING)
-    parts = (reasoning[name] for name in ("share", "accuracy_with", "accuracy_without"))
-    return [f"{100 * part['accuracy']:.1f}" if part["n"] else "-" for part in parts]
+    if "reasoned" not in row:
+        return [""]
+    share, given, without = _reasoning_parts(row)
+    return [f"{share} ({given}, {without})"]
+
+
+def _reasoning_parts(row: Row) -> list[str]:
+    parts = (row["reasoned"][name] for name in ("share", "accuracy_with", "accuracy_without"))
+    return [f"{100 * part['accuracy']:.0f}" if part["n"] else "-" for part in parts]
 
 
 def _reasoning_caption(row: Row) -> str:
     if "reasoned" not in row:
         return ""
-    share, given, without = _reasoning(row)
+    share, given, without = _reasoning_parts(row)
     return (
         f"{share} % of answers begin with reasoning; correct: {given} % with it, {without} without"
     )
+
+
+def _new_table(title: str, reasons: bool) -> Table:
+    """Without lines between columns: names, intervals and reasoning fit into 80 columns."""
+    caption = _CAPTION if reasons else None
+    return Table(
+        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD,
+        padding=(0, 1, 0, 0), pad_edge=False,
+    )  # fmt: skip
+
+
+def _was_truncated(rows: Iterable[Row]) -> list[str]:
+    """A column only where a reply was cut off."""
+    return ["truncated"] if any(row.get("truncated") for row in rows) else []
 
 
 def proposals_table(stats: "dict[str, ProposalStats]") -> Table:
@@ -181,6 +204,6 @@ def _difference(row: Row) -> list[str]:
     difference = row["against_base"]
     low, high = difference["interval"]
     return [
-        f"{100 * difference['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})",
+        f"{100 * difference['difference']:+.1f} [{100 * low:+.1f}, {100 * high:+.1f}]",
         f"{difference['p']:.3f}",
     ]

@@ -14,7 +14,6 @@ from redqueen.errors import plural
 from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, NOT_MEMBERS, SOUP, VOTE
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.statistics import mean, paired_difference, t_interval
-from redqueen.report.engagement import measure_race
 from redqueen.report.run_view import open_views
 
 Scores = dict[str, list[float]]
@@ -33,13 +32,10 @@ def show_final(
     if len(run.worlds) == 1:
         with open_views([run]) as (view,):
             fitness = {row["member"]: row["fitness"] for row in view.rows(_FITNESS)}
-            race = measure_race(view)
         scores = result.world_scores(0) if result else {}
         _one_world(console, run.worlds[0], scores, run.config.evaluate.suite, fitness)
         if vote:
             _vote(console, vote)
-        if race:
-            console.print(f"The race: {race.sentence}", markup=False)
     elif result:
         _many_worlds(console, run, result, vote)
     console.print(

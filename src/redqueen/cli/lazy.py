@@ -18,7 +18,15 @@ RENAMED_OPTIONS = {
     "--train-tokens": "--max-tokens-per-microbatch",
     "--thought-share": "--reasoning-share",
 }
-
+SETTINGS = {
+    "--steps": "steps",
+    "--seed": "seed",
+    "--lr": "update.learning_rate",
+    "--learning-rate": "update.learning_rate",
+    "--rank": "lora.rank",
+    "--suite": "evaluate.suite",
+}
+"""What people give as options of `run` and `study`, and which setting it is."""
 
 Commands = Mapping[str, tuple[str, str]]
 """Of each command its import path, and the line that `--help` has for it. The path leads to a
@@ -32,6 +40,8 @@ class LazyGroup(TyperGroup):
         return list(self.table)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name == "help":
+            ctx.fail("type `redqueen --help`, or `redqueen COMMAND --help`")
         if cmd_name not in self.table:
             ctx.fail(unknown("command", cmd_name, self.table))
         module, _, name = self.table[cmd_name][0].partition(":")
@@ -46,9 +56,13 @@ class LazyGroup(TyperGroup):
             formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        plays = args[:1] in (["run"], ["study"])
         for word in args:
-            if new := RENAMED_OPTIONS.get(word.partition("=")[0]):
-                ctx.fail(f"{word.partition('=')[0]} is called {new} now")
+            option, _, value = word.partition("=")
+            if new := RENAMED_OPTIONS.get(option):
+                ctx.fail(f"{option} is called {new} now")
+            if plays and (setting := SETTINGS.get(option)):
+                ctx.fail(f"{option} is a setting: --set {setting}={value or 'VALUE'}")
         return super().parse_args(ctx, args)
 
 

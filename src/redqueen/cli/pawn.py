@@ -105,6 +105,14 @@ def train(
         float,
         typer.Option(min=0, max=1, help="Share of the steps of a reasoning that are worked out."),
     ] = 0.0,
+    critique_share: Annotated[
+        float,
+        typer.Option(min=0, max=0.9, help="Share of documents that are critiques and repairs."),
+    ] = 0.0,
+    logic_share: Annotated[
+        float,
+        typer.Option(min=0, max=0.9, help="Share of documents that are logic puzzles."),
+    ] = 0.0,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -131,7 +139,8 @@ def train(
         )
     from redqueen.models.base import pick_device
     from redqueen.pawn.heldout import excluded_keys
-    from redqueen.pawn.pretrain import Pretraining, pretrain, save
+    from redqueen.pawn.pretrain import Pretraining, pretrain
+    from redqueen.pawn.saving import save
 
     settings = Pretraining(
         seed=seed,
@@ -143,6 +152,8 @@ def train(
         reasoning_tier=reasoning_tier,
         solving_tier=solving_tier,
         careful_share=careful_share,
+        critique_share=critique_share,
+        logic_share=logic_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)

@@ -26,6 +26,11 @@ _COLUMNS = {
 }
 """Names and widths, 79 characters in total. `lines` are lines executed; `teachers` and `students`
 are their lowest and highest rating."""
+_LEGEND = (
+    "valid: proposals that became problems. solved: correct attempts at them.\n"
+    "depth, branch, lines: of their programs, lines as executed.\n"
+    "teachers, students: lowest..highest rating. left: minutes:seconds."
+)
 _HEADING_EVERY = 20
 
 
@@ -69,6 +74,8 @@ class StepProgress:
 
     def step(self, states: Sequence[StepState], seconds: float) -> None:
         done = self.run.step - self.first
+        if done == 1:
+            note(_LEGEND, "dim")
         if done % _HEADING_EVERY == 1:
             note(_row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
         left = int(

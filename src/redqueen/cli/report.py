@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table
 
 from redqueen.cli.options import RunFolders
 from redqueen.config.sandbox import SandboxConfig
@@ -18,7 +19,7 @@ from redqueen.report.page import gather_report, report_page, write_text
 from redqueen.report.show import show_problem
 from redqueen.sandbox.backends import open_sandbox
 
-_MARKS = {"fact": "  ", "good": "[green]✓[/] ", "warning": "[yellow]![/] "}
+_MARKS = {"fact": "·", "good": "[green]✓[/]", "warning": "[yellow]![/]"}
 
 
 def report(
@@ -73,9 +74,11 @@ def write_report(
     for view in data["views"]:
         if len(data["views"]) > 1:
             console.print(f"[bold]{escape(escape_controls(view['name']))}[/]")
+        sentences = Table.grid(padding=(0, 1))
         for finding in view["findings"]:
             text = escape(escape_controls(finding["text"]))
-            console.print(_MARKS[finding["level"]] + text)
+            sentences.add_row(_MARKS[finding["level"]], text)
+        console.print(sentences)
     size_mb = path.stat().st_size / 1e6
     console.print(f"report: {path} ({size_mb:.1f} MB)", soft_wrap=True, markup=False)
     if png:

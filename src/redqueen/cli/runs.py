@@ -11,14 +11,21 @@ from rich.markup import escape
 from rich.table import Table
 
 from redqueen.cli.options import Json
+from redqueen.errors import ConfigError
 from redqueen.ledger.runs import RunSummary, list_runs
+
+DEFAULT_ROOT = Path("runs")
 
 
 def runs(
-    root: Annotated[Path, typer.Argument(help="Folder with runs.")] = Path("runs"),
+    root: Annotated[Path, typer.Argument(help="Folder with runs.")] = DEFAULT_ROOT,
     as_json: Json = False,
 ) -> None:
     """List the runs in a folder."""
+    if root.exists() and not root.is_dir():
+        raise ConfigError(f"{root} is not a folder: name one that has runs in it")
+    if not root.exists() and root != DEFAULT_ROOT:
+        raise ConfigError(f"there is no folder {root}: name one that has runs in it")
     summaries = list_runs(root)
     if as_json:
         print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in summaries]))

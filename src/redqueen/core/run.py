@@ -26,6 +26,7 @@ from redqueen.core.fork import fork_run
 from redqueen.core.grouping import group_worlds
 from redqueen.core.people import leave_to_nobody, take_up
 from redqueen.core.pipeline import Ports
+from redqueen.core.placement import PlacementLog
 from redqueen.core.state import PersonResult, Row, StepState
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
@@ -107,6 +108,7 @@ class Run:
         self._stack = stack
         self._saved = 0
         self._writer = BackgroundWriter(self.checkpoints)
+        self._placements = PlacementLog(self.engine)
 
     @classmethod
     def create(
@@ -242,6 +244,7 @@ class Run:
         with self.ports.timed("ledger"):
             tables = [step_rows(state) for state in states]
             rows = {name: [row for table in tables for row in table[name]] for name in tables[0]}
+            rows["placements"] = self._placements.changes()
             rows["people"] += [{"world": one.action.world, **person_row(one)} for one in ignored]
             self.ledger.write(step, rows)
             self.step = step
@@ -316,11 +319,8 @@ class Run:
         """Take a checkpoint; one that is written beside the next step may not be there yet."""
         self._writer.wait()  # the copies of two would take twice the memory
         state = {"worlds": [world.snapshot() for world in self.worlds]}
-        names, engine, background = (
-            self._adapter_names(),
-            self.engine,
-            self.config.ledger.background,
-        )
+        names, engine = self._adapter_names(), self.engine
+        background = self.config.ledger.background
         if isinstance(engine, TakesSnapshots) and (
             engine.base.on_gpu if background == "auto" else background
         ):

@@ -60,16 +60,45 @@ def thread_ids() -> list[int]:
     return []
 
 
-class LoadMeter:
-    """How many cores other programs use from now on. Child processes count as others."""
+def process_seconds(process: int) -> float:
+    """CPU seconds of a process, all threads, and of those of its children that have ended."""
+    return _read_process(process)[1]
 
-    def __init__(self) -> None:
-        self._started, self._own = time.monotonic(), time.process_time()
+
+def family_seconds() -> float:
+    """CPU seconds of this process and all that come from it, the living and those that ended."""
+    found = {
+        process: _read_process(process)
+        for process in (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    }
+    family, before = {os.getpid()}, 0
+    while len(family) > before:
+        before = len(family)
+        family |= {process for process, (parent, _) in found.items() if parent in family}
+    return sum(seconds for process, (_, seconds) in found.items() if process in family)
+
+
+def _read_process(process: int) -> tuple[int, float]:
+    """Its parent, and its CPU seconds."""
+    with contextlib.suppress(OSError, IndexError):  # it has ended
+        # its name, in brackets, may hold anything
+        values = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+        return int(values[1]), sum(map(int, values[11:15])) / _TICKS
+    return 0, 0.0
+
+
+class LoadMeter:
+    """How many cores other programs use from now on. Child processes count as others, unless they
+    are said to be ours."""
+
+    def __init__(self, *, with_children: bool = False) -> None:
+        self._count = family_seconds if with_children else time.process_time
+        self._started, self._own = time.monotonic(), self._count()
         self._idle = idle_seconds()
 
     def others(self) -> float:
         """Their mean until now."""
-        elapsed, own = time.monotonic() - self._started, time.process_time() - self._own
+        elapsed, own = time.monotonic() - self._started, self._count() - self._own
         idle = idle_seconds()
         used = sum(elapsed - (idle[core] - self._idle[core]) for core in own_cores() & {*idle})
         return max(0.0, (used - own) / elapsed)

@@ -37,9 +37,8 @@ from redqueen.stages.reward.student import STUDENT_REWARDS
 from redqueen.stages.update.advantages import ESTIMATORS, Sample, estimate_advantages
 from redqueen.stages.update.losses import LOSSES, bind_loss
 from redqueen.tasks import Malformed, load_kind
+from redqueen.tasks.code.programs import DEDUCTION
 from redqueen.tasks.prompts import PromptFormat, load_prompt_format
-
-KIND = "code_o"
 
 _excluded = cache(excluded_keys)
 
@@ -199,7 +198,7 @@ def _learn(
         slot = completion.request.slot
         correct[slot] += attempt.verdict == "correct"
         group, reward = attempt.problem.key, earn(attempt, pay)
-        samples.append(Sample(str(slot), group, "student", KIND, completion.rollout, reward))
+        samples.append(Sample(str(slot), group, "student", DEDUCTION, completion.rollout, reward))
     advantages = estimate_advantages(samples, ESTIMATORS.choose("reinforce_pp"))
     train = [
         TrainSample(
@@ -225,15 +224,17 @@ class _Examiner:
     """Asks for answers and grades them."""
 
     def __init__(self, settings: Headroom, engine: Engine) -> None:
-        self.settings, self.kind = settings, load_kind(KIND)
+        self.settings, self.kind = settings, load_kind(DEDUCTION)
         self.prompt_format: PromptFormat = load_prompt_format(engine.base.prompt_format)
         context = engine.base.context
         self.sampler = EngineTextSampler(engine, engine.tokenizer, context)
         self.bare = EngineTextSampler(engine.bare(), engine.tokenizer, context)
-        self.prefix = self.prompt_format.reasoning_prefix(KIND)
+        self.prefix = self.prompt_format.reasoning_prefix(DEDUCTION)
         low, high = settings.tiers
         self.items = [
-            item for item in load_large() if item.problem.kind == KIND and low <= item.tier <= high
+            item
+            for item in load_large()
+            if item.problem.kind == DEDUCTION and low <= item.tier <= high
         ][: settings.items]
 
     def request(self, slot: int, problem: Problem, *, forced: bool = True) -> TextRequest:
@@ -315,6 +316,6 @@ def make_problems(count: int, tiers: tuple[int, int], seed: int, step: int) -> l
     while len(problems) < count:
         program = sample_program(rng, rng.randint(*tiers))
         if program.key not in excluded and not is_reserved(program.key):
-            problem = make_problem(KIND, program)
+            problem = make_problem(DEDUCTION, program)
             problems[problem.key] = problem
     return list(problems.values())

@@ -15,7 +15,14 @@ from redqueen.config.renamed import rename_rows, rename_settings
 from redqueen.config.toml import validate
 from redqueen.ledger.tables import table_shapes
 
-_NEW_TABLES = {"exams": 3, "fitness": 3, "people": 4, "turns": 4, "role_ratings": 4}
+_NEW_TABLES = {
+    "exams": 3,
+    "fitness": 3,
+    "people": 4,
+    "turns": 4,
+    "role_ratings": 4,
+    "placements": 5,
+}
 """By the schema that has them first."""
 _METRICS = {
     "propose/entropy": "propose/nll",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from redqueen.errors import ConfigError, StorageError
 
-SCHEMA = 4
-_READABLE = ("1", "2", "3")
+SCHEMA = 5
+_READABLE = ("1", "2", "3", "4")
 """Older schemas, which are shown as the current one."""
 FILE = "run.sqlite"
 

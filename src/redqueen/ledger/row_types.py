@@ -202,6 +202,16 @@ class TimingRow(TypedDict):
     waited_s: float
 
 
+class PlacementRow(TypedDict):
+    step: int
+    block: int
+    first_slot: int
+    slots: int
+    worker: int
+    host: str
+    device: str
+
+
 class PersonRow(TypedDict):
     world: int
     step: int

@@ -30,6 +30,7 @@ from redqueen.ledger.row_types import (
     MetricRow,
     PairingRow,
     PersonRow,
+    PlacementRow,
     ProblemRow,
     ProposalRow,
     RatingRow,
@@ -191,6 +192,10 @@ class RunReader:
 
     def timings(self) -> Table[TimingRow]:
         return self._table("timings", None)
+
+    def placements(self) -> Table[PlacementRow]:
+        """Which worker and device had which block, from which step on."""
+        return self._table("placements", None)
 
     def lineage(self, world: int | None = None) -> Table[LineageRow]:
         """Every member there ever was, in the order of birth."""

@@ -1,4 +1,4 @@
--- The ledger of a run, schema 4. What one stage hands to the next is a table; a step is stored whole or not at all.
+-- The ledger of a run, schema 5. What one stage hands to the next is a table; a step is stored whole or not at all.
 -- `world` is the number of a world (0 in a plain run). `step` counts from 1; step 0 is the state before training.
 -- Rows are only added, never changed. A resume deletes the steps after its checkpoint and plays them again.
 -- Lists and objects are JSON text. Members are named by id, such as T2 or S3.17: slot letter and number, then the step of birth.
@@ -201,6 +201,16 @@ CREATE TABLE timings (            -- not part of a run's digest
   seconds REAL NOT NULL,
   waited_s REAL NOT NULL,         -- of these, spent waiting for the sandbox
   PRIMARY KEY (step, stage)
+) STRICT;
+
+CREATE TABLE placements (         -- where a block was computed, from this step on; not part of a run's digest
+  step INTEGER NOT NULL,          -- of a resumed run, also the first step that it played again
+  block INTEGER NOT NULL,
+  first_slot INTEGER NOT NULL, slots INTEGER NOT NULL,
+  worker INTEGER NOT NULL,        -- its number; 0 where one process computes everything
+  host TEXT NOT NULL,             -- name of its machine
+  device TEXT NOT NULL,           -- type of its GPU or processor: different ones round differently
+  PRIMARY KEY (step, block)
 ) STRICT;
 
 CREATE TABLE marks (              -- complete steps

@@ -43,7 +43,7 @@ _NEW = ".run.sqlite.new"
 _OWN = ("checkpoints", "lock")
 """What a run that was killed while it was made may have left."""
 _DIGESTED_ABOUT = ("schema", "config", "base")  # the rest of `run` describes a machine and a day
-_NOT_DIGESTED = ("timings",)
+_NOT_DIGESTED = ("timings", "placements")
 MEASURED_LATER = "eval/"
 """Prefix of suites in `evals` that `redqueen eval` measured: measuring a run does not change it."""
 
@@ -190,7 +190,7 @@ class Ledger:
 
 
 def digest(folder: Path) -> str:
-    """One sha256 over all records of a run, equal for equal runs. Timings, facts about the machine
+    """One sha256 over all records of a run, equal for equal runs. Timings, facts about machines
     and later measurements are left out."""
     digest = hashlib.sha256()
     with contextlib.closing(open_to_read(folder)) as connection:

@@ -3,14 +3,17 @@ compact prompt format.
 
 The task kinds themselves render them, so that Pawn has learned to continue exactly what a run asks.
 A solving document of deduction may contain a trace of the run as its reasoning; a proposing
-document shows problems of about one tier and continues with one like them.
+document shows problems of about one tier and continues with one like them. On demand there are
+also turns of games (`critiques.py`) and logic puzzles (`puzzles.py`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from random import Random
 
 from redqueen.pawn.careful import careful_trace
-from redqueen.pawn.programs import Program, is_reserved, sample_program
+from redqueen.pawn.critiques import sample_turn
+from redqueen.pawn.programs import INPUTS, Program, is_reserved, sample_program
+from redqueen.pawn.puzzles import write_puzzle_documents
 from redqueen.records import Problem
 from redqueen.rng import stream
 from redqueen.tasks.code import KINDS
@@ -34,12 +37,17 @@ def make_shard(
     reasoning_tier: int = 10,
     solving_tier: int = 10,
     careful_share: float = 0.0,
+    critique_share: float = 0.0,
+    logic_share: float = 0.0,
 ) -> list[str]:
     """The documents of one shard, in random order: a function of its arguments alone. It contains
     no program with an excluded or a reserved key. Up to `reasoning_tier` this share of deduction
     answers comes with reasoning, the others without; of the steps of a reasoning, `careful_share`
     are worked out; problems above `solving_tier` are posed and never solved. A base that has not
-    seen everything leaves something to learn."""
+    seen everything leaves something to learn.
+
+    The last two shares are of all documents: those of programs are the same with any of them, and
+    in critiques no step is worked out."""
     rng = stream(seed, "pawn", "documents", number)
     reasoning_rng = stream(seed, "pawn", "thoughts", number)  # the name fixes the documents
     careful_rng = stream(seed, "pawn", "careful", number)
@@ -65,8 +73,35 @@ def make_shard(
             (lambda: careful_rng.random() < careful_share) if careful_share else None,
         )
     ]
+    each = len(documents) / (1 - critique_share - logic_share)
+    if critique_share:
+        solved = [program for program in programs if program.tier <= solving_tier]
+        documents += _write_turns(
+            solved, round(each * critique_share), seed, number, reasoning_share, reasoning_tier
+        )
+    if logic_share:
+        puzzle_rng = stream(seed, "pawn", "puzzles", number)
+        documents += write_puzzle_documents(puzzle_rng, round(each * logic_share))
     rng.shuffle(documents)
     return documents
+
+
+def _write_turns(
+    programs: Sequence[Program],
+    wanted: int,
+    seed: int,
+    number: int,
+    reasoning_share: float,
+    reasoning_tier: int,
+) -> Iterator[str]:
+    """Turns of games about attempts at these programs: this share of them reasons first."""
+    rng = stream(seed, "pawn", "critiques", number)
+    for _ in range(wanted if programs else 0):
+        program, place = rng.choice(programs), rng.randrange(INPUTS)
+        shows, reasons = rng.random() < 0.5, rng.random() < reasoning_share
+        may = program.tier <= reasoning_tier
+        problem = make_problem(DEDUCTION, program, place)
+        yield sample_turn(program, problem, place, rng, shows and may, reasons and may)
 
 
 def _sample_programs(rng: Random, tier: int) -> Iterator[Program]:

@@ -13,6 +13,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from redqueen.pawn.heldout import Item, excluded_keys, make_item
 from redqueen.pawn.programs import is_reserved, sample_program
 from redqueen.rng import stream
 from redqueen.tasks.code import KINDS
+from redqueen.tasks.code.programs import DEDUCTION
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +80,12 @@ def sample_lines(count: int) -> Iterator[dict[str, Any]]:
             "message": problem.payload.message,
             "steps": len(program.traces[0]),
         }
+
+
+def deduction_lines(count: int) -> Iterator[dict[str, Any]]:
+    """The first problems of deduction: `heldout-deduction`, which ships with the package."""
+    lines = (line for line in sample_lines(COUNT) if line["kind"] == DEDUCTION)
+    yield from islice(lines, count)
 
 
 def _read(path: Path) -> bytes | None:

@@ -34,17 +34,15 @@ class DocumentLoader:
         reasoning_tier: int = 10,
         solving_tier: int = 10,
         careful_share: float = 0.0,
+        critique_share: float = 0.0,
+        logic_share: float = 0.0,
     ) -> None:
         self.workers = max(1, workers)
         self.documents = 0
         self.waited_s = 0.0
         self._settings = (
-            seed,
-            excluded,
-            reasoning_share,
-            reasoning_tier,
-            solving_tier,
-            careful_share,
+            *(seed, excluded, reasoning_share, reasoning_tier, solving_tier),
+            *(careful_share, critique_share, logic_share),
         )
 
     def __enter__(self) -> "DocumentLoader":

@@ -6,15 +6,13 @@ processes, and end with bit-equal weights on a CPU; on a GPU, too, where determi
 exist.
 """
 
-import json
 import math
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +20,16 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from redqueen.errors import ConfigError
 from redqueen.pawn.loader import DocumentLoader, Rows
-from redqueen.pawn.tokenizer import END, END_ID, PAD, PAD_ID, VOCABULARY, train_tokenizer
+from redqueen.pawn.tokenizer import END_ID, PAD_ID, VOCABULARY, train_tokenizer
 
-_CHAT_TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""Pawn has no chat: it continues the text it is given."""
+MAX_SHARES = 0.9
+"""Critiques and puzzles together: critiques, too, are about the programs of a shard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,10 @@ class Pretraining:
     careful_share: float = 0.0
     """Share of the steps of a reasoning that are worked out. Below a half, so that greedy answers
     work nothing out, and care remains for a run to learn."""
+    critique_share: float = 0.0
+    """Share of documents that are turns of the games `critique` and `repair`."""
+    logic_share: float = 0.0
+    """Share of documents that solve or propose a logic puzzle."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -96,6 +99,11 @@ def pretrain(
     settings: Pretraining, excluded: frozenset[str], device: str, workers: int, report: Report
 ) -> Trained:
     """Train. Programs with an excluded key are never seen."""
+    if settings.critique_share + settings.logic_share > MAX_SHARES:
+        raise ConfigError(
+            f"critique_share and logic_share are {settings.critique_share:g} and "
+            f"{settings.logic_share:g}: together at most {MAX_SHARES:g}, the rest is about programs"
+        )
     started = time.monotonic()
     torch.manual_seed(settings.seed)
     with (
@@ -108,6 +116,8 @@ def pretrain(
             settings.reasoning_tier,
             settings.solving_tier,
             settings.careful_share,
+            settings.critique_share,
+            settings.logic_share,
         ) as loader,
     ):
         model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)
@@ -277,10 +287,23 @@ class _Trainer:
         losses = torch.nn.functional.cross_entropy(
             logits.flatten(0, 1).float(), targets.flatten(), reduction="none"
         )
-        starts = ((inputs == answer_marks[0]) | (inputs == answer_marks[1])).int().cumsum(1)
-        ends = (inputs == END_ID).int().cumsum(1)
-        weights = torch.where(starts > ends, 1.0, self.settings.prompt_weight) * (targets != PAD_ID)
+        weights = torch.where(_in_answers(targets, answer_marks), 1.0, self.settings.prompt_weight)
+        weights = weights * (targets != PAD_ID)
         return (losses * weights.flatten()).sum() / weights.sum().clamp(min=1)
+
+
+def _in_answers(targets: torch.Tensor, answer_marks: tuple[int, int]) -> torch.Tensor:
+    """Whether a token, [row, position], is after the last of these marks in its document. There may
+    be two of them: a critic is shown an answer, too."""
+    is_mark = (targets == answer_marks[0]) | (targets == answer_marks[1])
+    return _next_place(is_mark) > _next_place(targets == END_ID)
+
+
+def _next_place(found: torch.Tensor) -> torch.Tensor:
+    """By position: the next one, or this one, at which it is found; beyond the row: nowhere."""
+    length = found.shape[1]
+    places = torch.arange(length, device=found.device).where(found, length)
+    return places.flip(1).cummin(1).values.flip(1)
 
 
 def _token_id(tokenizer: Tokenizer, mark: str) -> int:
@@ -292,43 +315,3 @@ def _token_id(tokenizer: Tokenizer, mark: str) -> int:
 def _schedule(done: float, warmup: float) -> float:
     """Learning-rate factor: linear warm-up, constant, then linear decay over the last half."""
     return min(done / warmup + 0.01, 1.0, 2 * (1 - done) + 0.01)
-
-
-def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
-    """Write a regular Hugging Face folder, which any tool that loads a Llama can load."""
-    folder.mkdir(parents=True, exist_ok=True)
-    model = torch.nn.Module.to(trained.model, "cpu", torch.bfloat16)
-    model.generation_config = GenerationConfig(
-        eos_token_id=model.config.eos_token_id,
-        pad_token_id=model.config.pad_token_id,
-        do_sample=True,
-        temperature=1.0,
-        max_new_tokens=512,
-    )
-    model.save_pretrained(folder)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=trained.tokenizer,
-        eos_token=END,
-        pad_token=PAD,
-        model_max_length=2048,
-        clean_up_tokenization_spaces=False,
-    )
-    tokenizer.chat_template = _CHAT_TEMPLATE
-    tokenizer.save_pretrained(folder)
-    start = settings.start and f"sha256:{_checksum(Path(settings.start))}"
-    record = {
-        "settings": {**asdict(settings), "start": start},
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "documents": trained.documents,
-        "tokens": trained.tokens,
-        "loss": round(trained.loss, 4),
-        "seconds": round(trained.seconds, 1),
-        "waited_s": round(trained.waited_s, 1),
-        "torch": torch.__version__,
-    }
-    (folder / "pretraining.json").write_text(json.dumps(record, indent=2) + "\n")
-
-
-def _checksum(folder: Path) -> str:
-    """Of a model's weights: a folder's name says nothing on another machine."""
-    return sha256((folder / "model.safetensors").read_bytes()).hexdigest()

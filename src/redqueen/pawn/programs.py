@@ -3,11 +3,11 @@ outputs, and a trace of each run."""
 
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from redqueen.pawn.grammar import NAMES, TIERS
-from redqueen.pawn.tree import DeadEnd, needed, source, words
+from redqueen.pawn.tree import DeadEnd, Statement, Variables, needed, source, words
 from redqueen.pawn.writer import Writer, are_varied
 
 INPUTS = 10
@@ -26,6 +26,10 @@ class Program:
     """The run on each input: a line for each variable that is set, as `name = value`."""
     hint: str
     """What it does, one word per operation."""
+    body: tuple[Statement, ...] = field(default=(), repr=False, compare=False)
+    """What the text says, to be run once more with a mistake."""
+    starts: tuple[Variables, ...] = field(default=(), repr=False, compare=False)
+    """The arguments of each call as values."""
 
     @property
     def key(self) -> str:
@@ -51,6 +55,7 @@ def _try_program(rng: Random, tier: int) -> Program:
     if not arguments or len(set(calls)) < INPUTS:
         raise DeadEnd
     runs = dict(zip(calls, writer.run(), strict=True))
+    starts = dict(zip(calls, writer.inputs, strict=True))
     min_steps = TIERS[tier].trace[0]
     first = next((call for call, run in runs.items() if len(run.trace) >= min_steps), None)
     if first is None or not are_varied([run.output for run in runs.values()]):
@@ -63,6 +68,8 @@ def _try_program(rng: Random, tier: int) -> Program:
         outputs=tuple(str(runs[call].output) for call in inputs),
         traces=tuple(tuple(runs[call].trace) for call in inputs),
         hint=" ".join(words(body)),
+        body=tuple(body),
+        starts=tuple(starts[call] for call in inputs),
     )
 
 

@@ -23,7 +23,7 @@ from redqueen.sandbox.literals import canonical
 
 _LONGEST_VALUE = 40
 _LARGEST_INT = 9999
-_RAISED = (IndexError, ValueError, KeyError, ZeroDivisionError)
+RAISED = (IndexError, ValueError, KeyError, ZeroDivisionError)
 """What a statement can raise."""
 
 
@@ -49,11 +49,11 @@ def run_further(
     try:
         if isinstance(statements[0], Return):
             return _run_return(runs, statements[0].value.value)
-        observer = _Observer(statements, max_steps)
+        observer = Observer(statements, max_steps)
         if proven:
             observer.waiting.clear()
         further = [run if run.output is not None else observer.run(run) for run in runs]
-    except _RAISED as error:
+    except RAISED as error:
         raise DeadEnd from error
     if observer.waiting:
         raise DeadEnd
@@ -70,7 +70,7 @@ def _run_return(runs: Sequence[Run], value: Action) -> list[Run]:
     ]
 
 
-class _Observer:
+class Observer:
     """Runs statements and watches that all of them have an effect."""
 
     def __init__(self, statements: Sequence[Statement], max_steps: int) -> None:

@@ -96,6 +96,18 @@ def _slot_order(slot: str) -> tuple[str, int, str]:
     return slot[:1], int(number) if number.isdecimal() else 0, slot
 
 
+def placements(view: RunView) -> list[dict[str, Any]]:
+    """Every block's worker and device, and how often it has changed them; nothing where there is
+    one block."""
+    rows = view.rows(
+        """SELECT block, first_slot, slots, worker, host, device, max(step) AS step,
+            count(DISTINCT worker || ' ' || host || ' ' || device) - 1 AS moves
+        FROM placements WHERE step <= :last GROUP BY block ORDER BY block""",
+        last=view.last,
+    )
+    return [dict(row) for row in rows] if len(rows) > 1 else []
+
+
 def timings(view: RunView) -> dict[str, Any]:
     """Mean seconds of a step by stage and window; total seconds, and those spent waiting."""
     query = f"""SELECT {view.windows.sql} AS w, stage, avg(seconds) AS mean FROM timings

@@ -32,8 +32,8 @@ class Race:
         value, low, high = (self.slope[place] / 10 for place in range(3))
         pull = "easier" if low > 0 else "harder" if high < 0 else "neither easier nor harder"
         return (
-            f"{shares}. Where 10 points more are solved, a teacher earns {value:+.3f} "
-            f"[{low:+.3f}, {high:+.3f}] a problem: rewards pull to {pull} ones."
+            f"{shares}. Teachers' rewards favour {pull} problems ({value:+.3f} "
+            f"[{low:+.3f}, {high:+.3f}] for 10 points more solved)."
         )
 
 

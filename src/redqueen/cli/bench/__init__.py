@@ -4,6 +4,10 @@ selects."""
 from redqueen.cli.lazy import new_app
 
 COMMANDS = {
+    "blocks": (
+        "redqueen.cli.bench.block_cost:blocks",
+        "The worlds of a study in blocks of their own, beside one block of everything.",
+    ),
     "engine": (
         "redqueen.cli.bench.engine:engine",
         "What a population costs beside one member, the bare base, and PEFT.",

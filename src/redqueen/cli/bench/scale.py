@@ -1,58 +1,40 @@
 """`redqueen bench scale`: how much faster several workers are, measured here and predicted for
 more.
 
-The same study is played with 1, 2 and 4 workers in turns, so that a machine that gets slower
-meanwhile does not decide. From the seconds of blocks with one worker a model predicts all of them,
-and the curve to 64 GPUs. Every worker computes with one thread: two workers on two cores against
-one on one core.
+The same study is played by one worker on one core, by two on two, and by four that share two, a
+step of each in turns, so that a machine that gets slower meanwhile does not decide. From the steps
+of one worker a model predicts all of them, and the curve to 64 GPUs. Every worker computes with one
+thread.
 """
 
 import importlib.util
 import json
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
-from typing import Annotated
+from statistics import fmean, median
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.rows import make_columns, pipe_ms, ray_ms
-from redqueen.cli.bench.scale_from import model_of_bench, model_of_run
-from redqueen.cli.bench.scale_model import (
-    Observed,
-    Prediction,
-    StepModel,
-    bend,
-    curve,
-    fit,
-    predict,
-)
-from redqueen.cli.console import note, note_others
+from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
+from redqueen.cli.bench.scale_model import Prediction, StepModel, bend, curve, fit, predict
+from redqueen.cli.bench.scale_play import BLOCK_MEMBERS, BLOCKS, Played, play
+from redqueen.cli.console import note_others
 from redqueen.cli.options import Json, Settings
-from redqueen.config.toml import load_config
-from redqueen.core.run import Run
-from redqueen.engine.blocks.engine import BlockEngine
-from redqueen.engine.cpu_load import LoadMeter, idle_seconds, own_cores
-from redqueen.errors import ConfigError
-from redqueen.ledger.store import digest
+from redqueen.engine.cpu_load import LoadMeter
 
-_BLOCKS, _BLOCK_MEMBERS = 4, 4
-_SETTINGS = (
-    "base=pawn",
-    "device=cpu",
-    f"population.teachers={_BLOCK_MEMBERS // 2}",
-    f"population.students={_BLOCK_MEMBERS // 2}",
-    "evaluate.suite=",
-    "engine.type=processes",
-    "ledger.checkpoint_every=100",
-)
+Part = Literal["all", "workers", "rows", "simulator"]
+_COUNTS = {"all": (1, 2, 4), "simulator": (1, 2, 4), "workers": (1, 2), "rows": ()}
+"""Workers that are measured for a part."""
+_QUIET = 0.2
+"""Cores that other programs may use: with more, no figure says anything."""
 _LISTEN_S = 1.0
-"""To hear whether other programs run, before our own do."""
+"""To hear whether other programs run, where nothing is played."""
 _BENDS = {
     "driver": "what the one driver does between engine calls",
     "slowest worker": "waiting for the slowest worker: blocks differ",
@@ -62,11 +44,17 @@ _BENDS = {
 
 
 def scale(
-    workers: Annotated[
-        str, typer.Option(help="Numbers of CPU workers to measure, such as 1,2,4.")
-    ] = "1,2,4",
-    steps: Annotated[int, typer.Option(min=2, help="Of each study; the first is a warm-up.")] = 4,
-    rounds: Annotated[int, typer.Option(min=1, help="Times each is played, in turns.")] = 2,
+    part: Annotated[
+        Part,
+        typer.Option(
+            help="Measure only this: workers (2 on 2 cores against 1 on 1), rows (through Ray), "
+            "simulator (predicted against measured)."
+        ),
+    ] = "all",
+    steps: Annotated[int, typer.Option(min=2, help="Of the study, with each number.")] = 5,
+    seconds: Annotated[
+        float, typer.Option(min=0, help="With fewer steps if they would take longer than this.")
+    ] = 120.0,
     run: Annotated[
         Path | None,
         typer.Option(help="Measure nothing: predict from the timings of this run, on any device."),
@@ -75,129 +63,133 @@ def scale(
         Path | None,
         typer.Option(help="Measure nothing: predict from what `bench engine --json` printed."),
     ] = None,
+    speed: Annotated[
+        str,
+        typer.Option(
+            help="Measure nothing: predict from the tokens that one block samples and trains on "
+            "per second, such as 65000,63000."
+        ),
+    ] = "",
+    tokens: Annotated[
+        str, typer.Option(help="With --speed: sampled and trained tokens of a block's step.")
+    ] = "50000,90000",
+    block_members: Annotated[int, typer.Option(min=1, help="With --speed: of one block.")] = 8,
+    skew: Annotated[
+        float, typer.Option(min=0, help="With --speed: how much blocks differ, sd over mean.")
+    ] = 0.1,
+    driver_s: Annotated[
+        float, typer.Option(min=0, help="With --speed: seconds of the driver for one block.")
+    ] = 0.03,
     members: Annotated[int, typer.Option(min=1, help="Of the population on the curve.")] = 1024,
     gpus: Annotated[int, typer.Option(min=1, help="Where the curve ends.")] = 64,
     settings: Settings = None,
     as_json: Json = False,
 ) -> None:
     """A step on several workers, measured and predicted, and the curve to many GPUs."""
-    listening = LoadMeter()
-    time.sleep(_LISTEN_S)
-    others = round(listening.others(), 2)
-    measures = run is None and engine is None
-    measured: list[Measured] = []
+    result = Result()
     if run is not None:
-        model = model_of_run(run)
+        result.model = model_of_run(run)
     elif engine is not None:
-        model = model_of_bench(engine)
+        result.model = model_of_bench(engine)
+    elif speed:
+        result.model = model_of_speed(speed, tokens, block_members, skew, driver_s)
     else:
-        model, measured = _measure(_read_counts(workers), steps, rounds, settings or [])
-    predictions = curve(model, members, gpus)
-    rows_ms = _time_rows() if measures else {}
-    result = {
-        "other_programs_cores": others,
-        "model": asdict(model),
-        "measured": [asdict(one) for one in measured],
-        "rows_ms": rows_ms,
-        "curve": [asdict(one) for one in predictions],
-    }
+        result = _measure(part, steps, seconds, settings or [])
+    if result.model is not None and part in ("all", "simulator"):
+        result.curve = tuple(curve(result.model, members, gpus))
     if as_json:
-        print(json.dumps(result))
+        print(json.dumps(result.as_json()))
     else:
-        _show(measured, predictions, rows_ms)
-    if measures:
-        note_others(others)
+        _show(result)
+    note_others(result.other_programs_cores)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
     workers: int
+    cores: int
     step_s: float
+    """The mean step of one worker, times the median over steps of how much longer this took."""
     predicted_s: float
     error_frac: float
     speedup: float
-    """Against one worker."""
+    """Against one worker: the median over steps."""
     same_records: bool
     """As with one worker: the digest is equal."""
 
 
-def _read_counts(text: str) -> list[int]:
-    try:
-        counts = sorted({int(word) for word in text.split(",")} | {1})
-    except ValueError:
-        counts = [0]
-    if counts[0] < 1 or counts[-1] > _BLOCKS:
-        raise ConfigError(
-            f"--workers={text}: numbers from 1 to {_BLOCKS}, which is how many blocks the study "
-            "has, with commas between them"
-        )
-    return counts
+@dataclass(frozen=True, slots=True)
+class Bar:
+    what: str
+    measured: float
+    bar: float
+    met: bool | None
+    """None where other programs kept the machine busy: the figure says nothing."""
 
 
-def _measure(
-    counts: Sequence[int], steps: int, rounds: int, settings: Sequence[str]
-) -> tuple[StepModel, list[Measured]]:
-    """Also a model, from the steps with one worker."""
-    seconds: dict[int, list[float]] = {count: [] for count in counts}
-    digests: dict[int, set[str]] = {count: set() for count in counts}
-    alone = []
-    for number in range(rounds):
-        for count in counts:
-            note(f"round {number + 1} of {rounds}: {count} workers, {steps} steps")
-            played, records = _play(count, [*settings, f"steps={steps}"])
-            seconds[count] += [step_s for step_s, _ in played]
-            digests[count].add(records)
-            alone += played if count == 1 else []
-    model = fit(alone, _BLOCK_MEMBERS)
-    members, cores = _BLOCKS * _BLOCK_MEMBERS, len(own_cores())
+@dataclass(slots=True)
+class Result:
+    other_programs_cores: float = 0.0
+    steps: int = 0
+    """That were measured with each number of workers."""
+    model: StepModel | None = None
+    measured: tuple[Measured, ...] = ()
+    rows_ms: Mapping[str, float] | None = None
+    bars: tuple[Bar, ...] = ()
+    curve: tuple[Prediction, ...] = ()
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "quiet": self.other_programs_cores <= _QUIET}
+
+
+def _measure(part: Part, steps: int, seconds: float, settings: Sequence[str]) -> Result:
+    result = Result()
+    if counts := _COUNTS[part]:
+        played = play(counts, steps, seconds, settings)
+        result.other_programs_cores = round(played.others, 2)
+        result.steps = len(played.arms[1].steps)
+        result.model, result.measured = compare(played)
+    else:
+        listening = LoadMeter()
+        time.sleep(_LISTEN_S)
+        result.other_programs_cores = round(listening.others(), 2)
+    if part in ("all", "rows"):
+        result.rows_ms = _time_rows()
+    result.bars = tuple(_bars(part, result))
+    return result
+
+
+def compare(played: Played) -> tuple[StepModel, tuple[Measured, ...]]:
+    """A model from the steps with one worker, and what it says about all of them. Steps are paired:
+    the same step of every study has the same work."""
+    alone = played.arms[1]
+    model = fit(alone.steps, BLOCK_MEMBERS, median(alone.ledger_s), played.together)
+    mean = fmean(alone.seconds)
     rows = []
-    for count in counts:
-        step_s = median(seconds[count])
-        predicted = predict(model, count, members, cores).step_s
-        ratios = [a / b for a, b in zip(seconds[1], seconds[count], strict=True)]
-        same = digests[count] == digests[1] and len(digests[1]) == 1
+    for arm in played.arms.values():
+        ratio = median(b / a for a, b in zip(alone.seconds, arm.seconds, strict=True))
+        cores, step_s = len(arm.cores), mean * ratio
+        predicted = predict(model, arm.workers, BLOCKS * BLOCK_MEMBERS, cores).step_s
+        same = arm.records == alone.records
         rows.append(
-            Measured(count, step_s, predicted, predicted / step_s - 1, median(ratios), same)
+            Measured(arm.workers, cores, step_s, predicted, predicted / step_s - 1, 1 / ratio, same)
         )
-    return model, rows
+    return model, tuple(rows)
 
 
-def _play(workers: int, own: Sequence[str]) -> tuple[list[tuple[float, list[Observed]]], str]:
-    """Every step after the first, with its engine calls; and the digest."""
-    settings = [*_SETTINGS, *own, f"engine.workers={workers}"]
-    arms = [
-        (f"seed{seed}", load_config("pawn-cpu", [*settings, f"seed={seed}"]))
-        for seed in range(_BLOCKS)
-    ]
-    played: list[tuple[float, list[Observed]]] = []
-    with tempfile.TemporaryDirectory() as name:
-        with Run.create(arms, Path(name, "run")) as run:
-            assert isinstance(run.engine, BlockEngine)
-            for _ in range(run.config.steps):
-                run.engine.watch = watch = _Watch()
-                played.append((run.play_step().seconds, watch.calls))
-        return played[1:], digest(Path(name, "run"))
-
-
-class _Watch:
-    """Notes engine calls, and what the machine's cores did meanwhile."""
-
-    def __init__(self) -> None:
-        self.calls: list[Observed] = []
-        self._started, self._idle = 0.0, 0.0
-
-    def begins(self) -> None:
-        self._started, self._idle = time.monotonic(), _idle()
-
-    def ends(self, name: str, seconds: Mapping[int, float]) -> None:
-        elapsed, idle = time.monotonic() - self._started, _idle() - self._idle
-        busy = len(own_cores()) * elapsed - idle
-        self.calls.append(Observed(name, elapsed, dict(seconds), busy))
-
-
-def _idle() -> float:
-    seconds = idle_seconds()
-    return sum(seconds[core] for core in own_cores() & {*seconds})
+def _bars(part: Part, result: Result) -> list[Bar]:
+    quiet = result.other_programs_cores <= _QUIET
+    found: list[tuple[str, float, float, bool]] = []
+    if part in ("all", "workers"):
+        speedup = next(row.speedup for row in result.measured if row.workers == 2)
+        found.append(("2 workers on 2 cores against 1 on 1, x", speedup, 1.7, speedup >= 1.7))
+    if result.rows_ms and "ray" in result.rows_ms:
+        ms = result.rows_ms["ray"]
+        found.append(("4,096 completions of 256 tokens through Ray, ms", ms, 20.0, ms <= 20.0))
+    if part in ("all", "simulator"):
+        worst = max(abs(row.error_frac) for row in result.measured)
+        found.append(("simulator against measured, at most off by", worst, 0.15, worst <= 0.15))
+    return [Bar(what, value, bar, met if quiet else None) for what, value, bar, met in found]
 
 
 def _time_rows() -> dict[str, float]:
@@ -208,30 +200,43 @@ def _time_rows() -> dict[str, float]:
     return ways
 
 
-def _show(
-    measured: Sequence[Measured], predictions: Sequence[Prediction], rows_ms: Mapping[str, float]
-) -> None:
+def _show(result: Result) -> None:
     console = Console()
-    if measured:
-        console.print(_measured_table(measured))
-    console.print(_curve_table(predictions))
-    bent = bend(predictions)
-    if bent is None:
-        console.print(f"It does not bend before {predictions[-1].workers} GPUs.")
-    else:
-        console.print(f"It bends at {bent.workers} GPUs: {_BENDS[bent.limit]}.")
-    for way, milliseconds in rows_ms.items():
+    if result.measured:
+        console.print(_measured_table(result))
+    if result.curve:
+        console.print(_curve_table(result.curve))
+        bent = bend(result.curve)
+        if bent is None:
+            console.print(f"It does not bend before {result.curve[-1].workers} GPUs.")
+        else:
+            console.print(f"It bends at {bent.workers} GPUs: {_BENDS[bent.limit]}.")
+    for way, milliseconds in (result.rows_ms or {}).items():
         console.print(f"4,096 completions of 256 tokens through {way}: {milliseconds:.1f} ms")
+    if result.bars:
+        console.print(_bar_table(result.bars))
 
 
-def _measured_table(measured: Sequence[Measured]) -> Table:
-    title = f"Pawn, {_BLOCKS} blocks of {_BLOCK_MEMBERS} members, {len(own_cores())} cores"
-    table = Table(title=title, title_justify="left")
-    for column in ("workers", "step", "predicted", "off by", "speed-up", "records"):
+def _bar_table(bars: Sequence[Bar]) -> Table:
+    table = Table(title="bars", title_justify="left")
+    table.add_column("what")
+    for column in ("measured", "bar", ""):
         table.add_column(column, justify="right")
-    for row in measured:
+    words = {True: "met", False: "MISSED", None: "machine busy"}
+    for bar in bars:
+        table.add_row(bar.what, f"{bar.measured:.2f}", f"{bar.bar:g}", words[bar.met])
+    return table
+
+
+def _measured_table(result: Result) -> Table:
+    title = f"Pawn, {BLOCKS} blocks of {BLOCK_MEMBERS} members, {result.steps} steps each"
+    table = Table(title=title, title_justify="left")
+    for column in ("workers", "cores", "step", "predicted", "off by", "speed-up", "records"):
+        table.add_column(column, justify="right")
+    for row in result.measured:
         table.add_row(
             str(row.workers),
+            str(row.cores),
             f"{row.step_s:.2f} s",
             f"{row.predicted_s:.2f} s",
             f"{row.error_frac:+.0%}",

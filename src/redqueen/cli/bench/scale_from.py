@@ -1,5 +1,6 @@
 """A model of a step from what is there already. Of a run: seconds of its stages and its workers,
-and how much worlds differ in the tokens that they sample. Of `bench engine`: tokens per second."""
+and how much worlds differ in the tokens that they sample. Of `bench engine`: tokens per second. Or
+of figures that somebody states."""
 
 import json
 import math
@@ -10,7 +11,7 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from redqueen.cli.bench.scale_model import Phase, StepModel
-from redqueen.errors import DataError
+from redqueen.errors import ConfigError, DataError
 from redqueen.ledger.store import about_of, open_to_read
 
 _ENGINE_STAGES = ("propose", "solve", "update", "evolve")
@@ -66,6 +67,33 @@ def model_of_bench(file: Path) -> StepModel:
         trained = tokens + workload.prompts * workload.prompt_tokens
         phases.append(Phase("accumulate", trained / speeds[1], skew))
     return StepModel(tuple(phases), 0.0, workload.members)
+
+
+def model_of_speed(
+    speed: str, tokens: str, members: int, skew: float, driver_s: float
+) -> StepModel:
+    """From tokens per second, sampled and trained, and the tokens of one block in a step."""
+    (sampled_per_s, trained_per_s), (sampled, trained) = (
+        _read_pair("--speed", speed),
+        _read_pair("--tokens", tokens),
+    )
+    phases = (
+        Phase("sample", sampled / sampled_per_s, skew),
+        Phase("accumulate", trained / trained_per_s, skew),
+    )
+    return StepModel(phases, driver_s, members)
+
+
+def _read_pair(option: str, text: str) -> tuple[float, float]:
+    try:
+        sampled, trained = map(float, text.split(","))
+    except ValueError:
+        sampled = trained = 0.0
+    if sampled <= 0 or trained <= 0:
+        raise ConfigError(
+            f"{option}={text}: two numbers above 0, sampled and trained, such as 65000,63000"
+        )
+    return sampled, trained
 
 
 def _by_step(rows: Any, value: Any) -> dict[int, list[float]]:

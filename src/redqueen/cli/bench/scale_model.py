@@ -3,20 +3,23 @@ workers with so many members, and what keeps it from being faster.
 
 An engine call of a step ends when its slowest worker has done its blocks, one after another; blocks
 differ, because completions differ in length. On machines whose workers share cores it takes at
-least the CPU seconds of all, over the cores. What the driver does between the calls is done by one
-process, whatever the number of workers: that is where the curve bends in the end.
+least the CPU seconds of all, over the cores, and cores that are all busy are slower than one alone.
+What the driver does between the calls is done by one process, whatever the number of workers: that
+is where the curve bends in the end. A part of it, such as the transaction of a step, does not grow
+with the members either.
 """
 
 import math
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, pstdev
+from statistics import fmean, stdev
 from typing import NamedTuple
 
 from redqueen.engine.blocks.crew import spread
 
 _DRAWS = 200
+_TICKS_S = 0.2
 GOOD = 0.8
 """Efficiency below which the curve is said to bend."""
 
@@ -43,6 +46,10 @@ class StepModel:
     """Seconds between engine calls, for one block: ledger, archive, what is left of the checks."""
     block_members: int
     """Members of one block."""
+    fixed_s: float = 0.0
+    """Seconds of a step that do not depend on the number of blocks."""
+    together: float = 1.0
+    """Where workers share a machine's cores: seconds of a block beside others, against alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,35 +72,64 @@ class Observed(NamedTuple):
     """Seconds of each block."""
     cpu_s: float
     """Of all programs of the machine meanwhile."""
+    worked_s: float = math.nan
+    """CPU seconds of the workers, where they are known. On a core that a worker shares with driver
+    and sandbox, a block takes longer than these."""
 
 
-def fit(steps: Sequence[tuple[float, Sequence[Observed]]], block_members: int) -> StepModel:
-    """From steps of one worker: seconds of each, and its engine calls."""
+def fit(
+    steps: Sequence[tuple[float, Sequence[Observed]]],
+    block_members: int,
+    fixed_s: float = 0.0,
+    together: float = 1.0,
+) -> StepModel:
+    """From steps of one worker: seconds of each, and its engine calls. Calls of one name are apart:
+    all workers wait at the end of each. A call of a single block is not divided among workers, and
+    so it is the driver's."""
     blocks = max(len(call.blocks) for _, calls in steps for call in calls)
-    names = dict.fromkeys(call.name for _, calls in steps for call in calls)
-    phases = [
-        _fit_phase(name, [[c for c in calls if c.name == name] for _, calls in steps], blocks)
-        for name in names
-    ]
-    between = fmean(seconds - sum(call.seconds for call in calls) for seconds, calls in steps)
-    return StepModel(tuple(phases), max(0.0, between) / blocks, block_members)
+    phases: dict[str, list[Observed]] = {}
+    between = []
+    for seconds, calls in steps:
+        names: list[str] = []
+        divided = [call for call in calls if len(call.blocks) > 1 or blocks == 1]
+        for call in divided:
+            names.append(call.name)
+            phases.setdefault(f"{call.name} {names.count(call.name)}", []).append(call)
+        between.append(seconds - sum(call.seconds for call in divided))
+    return StepModel(
+        tuple(_fit_phase(name, calls, blocks, len(steps)) for name, calls in phases.items()),
+        max(0.0, fmean(between) - fixed_s) / blocks,
+        block_members,
+        fixed_s,
+        together,
+    )
 
 
-def _fit_phase(name: str, steps: Sequence[Sequence[Observed]], blocks: int) -> Phase:
-    own = [
-        sum(c.blocks.get(block, 0.0) for c in calls) for calls in steps for block in range(blocks)
+def _fit_phase(name: str, calls: Sequence[Observed], blocks: int, steps: int) -> Phase:
+    """Means over steps, also over those that had no such call."""
+    own = [_work_of_blocks(call) for call in calls]
+    waited = [max(0.0, call.seconds - sum(call.blocks.values())) for call in calls]
+    beside = [
+        max(0.0, call.cpu_s - sum(work) - wait)
+        for call, work, wait in zip(calls, own, waited, strict=True)
     ]
-    work = [sum(sum(call.blocks.values()) for call in calls) for calls in steps]
-    wall = [sum(call.seconds for call in calls) for calls in steps]
-    cpu = [sum(call.cpu_s for call in calls) for calls in steps]
-    mean = fmean(own)
+    skews = [stdev(work) / fmean(work) for work in own if len(work) > 1 and any(work)]
+    count = blocks * steps
     return Phase(
         name,
-        mean,
-        pstdev(own) / mean if mean else 0.0,
-        max(0.0, fmean(cpu) - fmean(work)) / blocks,
-        max(0.0, fmean(wall) - fmean(work)) / blocks,
+        sum(sum(work) for work in own) / count,
+        fmean(skews) if skews else 0.0,
+        sum(beside) / count,
+        sum(waited) / count,
     )
+
+
+def _work_of_blocks(call: Observed) -> list[float]:
+    """Seconds of each block without what else was done on the worker's core."""
+    total = sum(call.blocks.values())
+    # ticks are too coarse for short calls
+    share = 1.0 if math.isnan(call.worked_s) or total < _TICKS_S else call.worked_s / total
+    return [seconds * min(1.0, share) for seconds in call.blocks.values()]
 
 
 def predict(model: StepModel, workers: int, members: int, cores: int = 0) -> Prediction:
@@ -114,15 +150,17 @@ def _simulate(
     own: dict[int, list[int]] = {worker: [] for worker in range(used)}
     for block, worker in spread(blocks, range(used), {}).items():
         own[worker].append(block)
-    driver = model.driver_s * blocks
+    driver = model.driver_s * blocks + model.fixed_s
+    slower = model.together if cores and used > 1 else 1.0
     lost = {"driver": driver, "slowest worker": 0.0, "blocks": 0.0, "cores": 0.0}
     total = driver
     for phase in model.phases:
         slowest, shared = [], []
         for _ in range(_DRAWS):
-            seconds = [_draw(rng, phase) for _ in range(blocks)]
+            seconds = [_draw(rng, phase) * slower for _ in range(blocks)]
             slowest.append(max(sum(seconds[block] for block in has) for has in own.values()))
-            shared.append((sum(seconds) + phase.beside_s * blocks) / cores if cores else 0.0)
+            work = sum(seconds) + phase.beside_s * blocks * slower
+            shared.append(work / cores if cores else 0.0)
         took = fmean(max(pair) for pair in zip(slowest, shared, strict=True))
         even = phase.block_s * blocks / workers
         most = phase.block_s * max(map(len, own.values()))

@@ -122,6 +122,9 @@ class Crew:
                 running += submit(left)
         return results
 
+    def worker_of(self, block: int) -> Worker:
+        return next(one for one in self.workers if one.number == self._places[block])
+
     def follow(self) -> None:
         """Between steps: workers that are ready by now join, and more are started where there is
         room. Loading the base takes a while; nobody waits for it."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
 from redqueen.engine.blocks.crew import Crew, Receive, Recruiter, Worker
-from redqueen.engine.blocks.layout import BlockLayout
+from redqueen.engine.blocks.layout import BlockLayout, Placement
 from redqueen.engine.blocks.redo_log import Names, RedoLog
 from redqueen.engine.blocks.worker import Call
 from redqueen.engine.merge_stats import mean_gaps, mean_ratio
@@ -65,6 +65,16 @@ class BlockEngine:
     @property
     def workers(self) -> list[Worker]:
         return self._crew.workers
+
+    def placements(self) -> list[Placement]:
+        """Where blocks are at this moment."""
+        layout, workers = self.layout, map(self._crew.worker_of, range(len(self.layout.sizes)))
+        return [
+            Placement(block, first, size, one.number, one.hello.host, one.hello.base.hardware)
+            for block, (first, size, one) in enumerate(
+                zip(layout.firsts, layout.sizes, workers, strict=True)
+            )
+        ]
 
     @property
     def wants_checkpoint(self) -> bool:

@@ -13,6 +13,20 @@ from redqueen.errors import ConfigError
 T = TypeVar("T")
 
 
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a block is computed."""
+
+    block: int
+    first_slot: int
+    slots: int
+    worker: int
+    """Its number."""
+    host: str
+    device: str
+    """Type of the GPU or processor: different ones round differently."""
+
+
 @dataclass(frozen=True)
 class BlockLayout:
     sizes: tuple[int, ...]

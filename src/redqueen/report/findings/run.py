@@ -77,17 +77,26 @@ def evolution(figures: Figures) -> Iterator[Finding]:
         )
 
 
+LEAST_RANKINGS = 3
+"""With fewer, a rank correlation of a handful of students is chance."""
+_SKILLS = {"exam": "in the exam", "held-out": "on held-out problems"}
+
+
 def fitness(figures: Figures) -> Iterator[Finding]:
+    """What selection goes by. The other rank correlations are in the figure."""
     for one in figures["selection"]["correlations"]:
-        first, _, second = one["name"].partition(", ")
-        text = (
-            f"Rank correlation of {first} with {second}: {one['value']:+.2f} over "
-            f"{one['rankings']} rankings of students."
+        measure, _, skill = one["name"].partition(", ")
+        if measure != "fitness" or one["rankings"] < LEAST_RANKINGS:
+            continue
+        follows = one["value"] >= 0.1
+        say = fact if follows else warning
+        how = "better" if follows else "hardly better"
+        yield say(
+            "lineage",
+            f"Students of higher fitness do {how} {_SKILLS[skill]} (rank correlation "
+            f"{one['value']:+.2f}, mean of {one['rankings']} rankings)"
+            + ("." if follows else ": selection hardly follows skill."),
         )
-        if first == "fitness" and one["rankings"] >= 3 and one["value"] < 0.1:
-            yield warning("lineage", f"{text} Selection hardly follows skill.")
-        else:
-            yield fact("lineage", text)
 
 
 def collapse(figures: Figures) -> Iterator[Finding]:

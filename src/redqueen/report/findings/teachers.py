@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from redqueen.report.findings.finding import (
+    LEAST_STEPS,
     Figures,
     Finding,
     fact,
@@ -48,10 +49,12 @@ def balance(figures: Figures) -> Iterator[Finding]:
 def engagement(figures: Figures) -> Iterator[Finding]:
     if race := figures["race"]:
         engaged = race["solved_sometimes"] >= 0.5
-        state = "The race is engaged" if engaged else "The race disengages"
-        yield Finding(
-            "good" if engaged else "warning", f"{state}: {race['sentence']}", "complexity"
-        )
+        if engaged:
+            yield Finding("good", f"The race is engaged: {race['sentence']}", "complexity")
+        elif figures["steps_done"] >= LEAST_STEPS:
+            yield warning("complexity", f"The race disengages: {race['sentence']}")
+        else:  # the problems of a few steps are those of the base
+            yield fact("complexity", f"The race so far: {race['sentence']}")
 
 
 def validity(figures: Figures) -> Iterator[Finding]:

@@ -25,6 +25,7 @@ const roundEven = (value) => Math.round(value) - (Math.abs(value % 1) === 0.5 &&
 const FORMATS = {
   share: (v) => (100 * v).toFixed(Math.abs(v) < 0.1 && v !== 0 ? 1 : 0) + " %",
   points: (v) => (v > 0 ? "+" : "") + (roundEven(+(1000 * v).toPrecision(9)) / 10).toFixed(1),
+  times: (v) => +v.toPrecision(3) + "×",
   seconds: (v) => (v >= 100 ? v.toFixed(0) : +v.toPrecision(2)) + " s",
   number: (v) => {
     if (Math.abs(v) >= 1000) return Math.round(v).toLocaleString("en");
@@ -201,7 +202,8 @@ function drawStack(panel, width, range) {
 function drawBars(panel, width, range) {
   const nameWidth = Math.min(150, 16 + 7 * Math.max(4, ...panel.rows.map((row) => row.name.length)));
   const from = Math.min(0, range[0]), to = Math.max(0, range[1]);
-  const x = scale(from, to + (to - from) * 0.02, nameWidth, width - 64);
+  const noteWidth = 6 * Math.max(...panel.rows.map((row) => (row.note || "").length));
+  const x = scale(from, to + (to - from) * 0.02, nameWidth, width - 64 - noteWidth);
   const rowHeight = 26, height = panel.rows.length * rowHeight + 30;
   const parts = ticks(from, to, width < 420 ? 3 : 5).flatMap((value) => [
     svg("line", { x1: x(value), x2: x(value), y1: 4, y2: height - 24, class: value === 0 ? "across" : "grid" }),
@@ -230,20 +232,24 @@ function drawDots(panel, width, range) {
   const grid = ticks(range[0], range[1], 5).flatMap((value) => [
     svg("line", { x1: 46, x2: width - 10, y1: y(value), y2: y(value), class: "grid" }),
     label(40, y(value) + 4, format(panel, value), { class: "tick end" })]);
-  const names = ticks(low, high, 5).map((value) => label(x(value), bottom + 17, FORMATS.number(value), { class: "tick middle" }));
+  const names = ticks(low, high, 5).map((value) => label(x(value), bottom + 17, FORMATS[panel.xUnit || "number"](value), { class: "tick middle" }));
+  names.push(label(width - 10, bottom + 32, panel.xName, { class: "tick end" }));
   const dots = panel.points.map((one) => svg("circle", { cx: x(one.x), cy: y(one.y), r: 3.2, style: `fill:${one.color};fill-opacity:0.75` },
     svg("title", { text: visible(`${one.name}: ${FORMATS.number(one.x)}, ${format(panel, one.y)}`) })));
-  return canvas(width, 230, ...grid, ...names, ...dots);
+  return canvas(width, 240, ...grid, ...names, ...dots);
 }
 
 // Rows x columns of cells { value, note } or null. The stronger the color, the larger the value.
 function drawHeat(panel, width) {
   const nameWidth = 16 + 7 * Math.max(2, ...panel.rows.map((row) => row.length));
   const cellWidth = Math.min(panel.most || 84, (width - nameWidth - 4) / Math.max(1, panel.columns.length));
-  const cellHeight = 30, top = 24;
+  // names that are wider than their column take a line for each word
+  const isTight = panel.columns.some((name) => 6.4 * name.length > cellWidth - 4);
+  const titles = panel.columns.map((name) => (isTight ? name.split(" ") : [name])), deepest = Math.max(1, ...titles.map((words) => words.length));
+  const cellHeight = 30, top = 11 + 13 * deepest;
   const [low, high] = panel.domain || [0, 1];
   const middle = (column) => nameWidth + (column + 0.5) * cellWidth;
-  const parts = panel.columns.map((name, at) => label(middle(at), top - 8, name, { class: "tick middle" }));
+  const parts = titles.flatMap((words, at) => words.map((word, line) => label(middle(at), top - 8 - 13 * (words.length - 1 - line), word, { class: "tick middle" })));
   panel.rows.forEach((name, down) => {
     const y = top + down * cellHeight;
     parts.push(label(nameWidth - 8, y + 19, name, { class: "name end" }));

@@ -2,7 +2,7 @@
 
 const WARM = ["#c8324a", "#e0812f", "#a04a9c", "#b99a2e", "#e3698f", "#8a5a3c", "#d9573f", "#7a3b66"];
 const COOL = ["#2a78b8", "#1f9e95", "#6a63d4", "#4f9b4a", "#4bb3dd", "#3c5f8a", "#7fa83a", "#8793e0"];
-const SERIES = ["#2a78b8", "#e0812f", "#1f9e95", "#a04a9c", "#b99a2e", "#c8324a", "#7d8590", "#6a63d4", "#4f9b4a"];
+const SERIES = ["#2a78b8", "#e0812f", "#1f9e95", "#a04a9c", "#b99a2e", "#c8324a", "#7d8590", "#6a63d4", "#4f9b4a", "#8a5a3c", "#4bb3dd", "#e3698f"];
 const DIFFICULTY = { "zero-pass": "#7b2d3b", hard: "#c8324a", medium: "#d9a13b", easy: "#5aa9a0", "all-pass": "#9fb3c4" };
 const TEACHER = WARM[0], STUDENT = COOL[0];
 const SHARE = { unit: "share", domain: [0, 1] };
@@ -48,9 +48,9 @@ function selectionPanels(view) {
     const rows = view.selection.points.filter((one) => one[xName] !== null && one[yName] !== null && !(xName === "fitness" && yName === "exam" && one.measure === "exam"));
     const points = rows.map((one) => ({ name: `${one.member}, step ${one.step}`, x: one[xName], y: one[yName], color: memberColor(one.member) }));
     const title = `${xName} against ${yName === "heldout" ? "held-out score" : "exam"}`;
-    return points.length > 2 ? [{ type: "dots", title, points, xName, yName, unit: "share" }] : [];
+    return points.length > 2 ? [{ type: "dots", title, points, xName, yName, xUnit: xName === "exam" ? "share" : "number", unit: "share" }] : [];
   });
-  const rows = view.selection.correlations.map((one) => ({ name: one.name, value: one.value, color: STUDENT, note: `(${one.rankings})` }));
+  const rows = view.selection.correlations.map((one) => ({ name: one.name, value: one.value, color: STUDENT, note: one.rankings === 1 ? "(1 ranking)" : `(${one.rankings} rankings)` }));
   return rows.length ? [...panels, { type: "bars", title: "Rank correlation within rankings", rows, domain: [-1, 1], zero: true }] : panels;
 }
 
@@ -152,7 +152,7 @@ function tierPanels({ suite, tiers }) {
       const row = own.find((one) => one[0] === subject && one[2] === tier);
       return row ? { value: row[4] / row[3], note: `${row[4]} of ${row[3]}` } : null;
     }));
-    const title = `${suite}: ${kind}, by tier`;
+    const title = `${suite}: ${kind}, % correct by tier`;
     return { type: "heat", title, rows: subjects, columns: columns.map(String), cells, color: COOL[1], unit: "share", most: 62 };
   });
 }
@@ -220,6 +220,14 @@ function workerPanels(view) {
     metricLines(view, title, workers.map((worker) => [`time/worker/${worker}/${name}`, `worker ${worker}`, colorOf("workers", worker)]), { height: 150, zero: true, ...options }));
 }
 
+function placementTable(view) {
+  if (!view.placements?.length) return null;
+  const head = ["block", "slots", "worker", "machine", "device", "since step", "moves"];
+  const rows = view.placements.map((one) => [one.block, `${one.first_slot}-${one.first_slot + one.slots - 1}`, one.worker, one.host, one.device, one.step, one.moves]);
+  const mixed = new Set(view.placements.map((one) => one.device)).size > 1 ? " These devices differ, and round differently: records follow them." : "";
+  return { title: "Blocks and their devices", note: `Where the slots of a block are computed together.${mixed}`, node: plainTable([head, ...rows]) };
+}
+
 function operatorTable(view) {
   if (!view.operators.length) return null;
   const head = ["operator", "children", "alive", "steps lived", "rating gain", "times parent"];
@@ -234,15 +242,6 @@ function templateList(view) {
   const note = `${count(different)} different templates in ${count(programs)} programs. An example of each of the most common:`;
   const examples = mostCommon.map((one) => html("div", {}, html("b", { text: FORMATS.share(one.share) }), html("pre", { text: visible(one.program) })));
   return { title: "Most common templates", note, node: html("div", { class: "templates" }, examples) };
-}
-
-// First against last quarter; of texts the share of the commonest.
-function driftTable(view) {
-  if (!view.drift.rows.length) return null;
-  const head = ["kind", "what", "first quarter", "last quarter", "problems"];
-  const rows = view.drift.rows.map((one) => [one.kind, one.name.replaceAll("_", " ").replace(/ top$/, ": share of the commonest"), one.first ?? "", one.last, one.problems]);
-  const common = view.drift.answers.map((one) => `${one.kind}: ${visible(one.answer).slice(0, 40)} (${FORMATS.share(one.share)})`).join(" · ");
-  return { title: "Surface of problems", note: `Means over invented problems. Commonest answers of the last quarter: ${common || "none"}.`, node: plainTable([head, ...rows]) };
 }
 
 const FEATURES = { ast_depth: "AST depth", cyclomatic: "cyclomatic complexity", loc: "lines of code", steps_executed: "steps executed" };
@@ -261,7 +260,7 @@ const SECTIONS = [
     { id: "solve-rate", note: "Over all attempts of all students. In a race it goes up and down: teachers find harder problems, students catch up. A line that only falls means that teachers run away, one that only rises that students do.",
       panels: (view) => metricLines(view, "Solve rate of students", [["solve/pass_rate", "solve rate", STUDENT]], { ...SHARE, events: replacements(view), smooth: true }) },
     { id: "difficulty", note: "Features of invented problems (of programs: AST depth, cyclomatic complexity, lines and variables), relative to the first tenth of the run (1 = no change).",
-      panels: (view) => (view.complexity_index.length ? [{ type: "lines", title: "Complexity of problems", x: view.steps, smooth: true, events: replacements(view), series: [{ name: "complexity", color: TEACHER, y: view.complexity_index }] }] : []) },
+      panels: (view) => (view.complexity_index.length ? [{ type: "lines", title: "Complexity of problems", x: view.steps, unit: "times", smooth: true, events: replacements(view), series: [{ name: "complexity", color: TEACHER, y: view.complexity_index }] }] : []) },
     { id: "ratings", wide: true, title: "Ratings of both roles", note: "TrueSkill: the line is the mean, the band one standard deviation. A line that starts later is a child in the slot of a member that died.",
       panels: (view) => ["teacher", "student", "both"].flatMap((role) => ratingPanel(view, role)) },
     { id: "rewards", note: "Mean reward. Teachers earn most for problems that are solved rarely, but not never.",
@@ -283,7 +282,7 @@ const SECTIONS = [
       panels: (view) => complexity(view).flatMap(([name, title], at) => metricLines(view, title, [[`complexity/${name}`, title, SERIES[at % SERIES.length]]], { height: 150, smooth: true })) },
     { id: "solved-shares", wide: true, note: "Problems by solve rate: zero-pass, up to a third, up to two thirds, more, all-pass. The middle teaches most.",
       panels: (view) => [{ type: "stack", title: "Difficulty of problems", x: view.steps, ...SHARE, series: Object.keys(DIFFICULTY).map((name) => ({ name, color: DIFFICULTY[name], y: view.difficulty[name] })) }] },
-    { id: "kinds", note: "Solve rate by task kind. Of code: o is deduction, i abduction, f induction.", panels: (view) => kindLines(view, "Solve rate by kind", "solve/pass_rate/") },
+    { id: "kinds", note: "Solve rate by task kind. code_o asks for the output of a program, code_i for an input, code_f for the program.", panels: (view) => kindLines(view, "Solve rate by kind", "solve/pass_rate/") },
     { id: "reasoning", note: "Share of attempts that reason before they answer, by task kind. Kinds without any are left out.",
       panels: (view) => kindLines(view, "Reasoning before answering", "solve/reasoning_frac/", (line) => line.some((value) => value > 0)) },
   ] },
@@ -300,7 +299,7 @@ const SECTIONS = [
     { id: "most-common", custom: templateList },
   ] },
   { id: "drift", short: "Drift", title: "Drift: do problems change their looks?", figures: [
-    { id: "answers-drift", note: "By task kind. Trivial: 0, [], True and their like. A shown answer stands in what the student is given, an echo equals the input. Rising lines: answers can be guessed.", wide: true, title: "Answers", small: 300,
+    { id: "answers-drift", note: "By task kind. Trivial: 0, [], True and their like. A shown answer stands in what the student is given, an echo equals the input. Rising lines: answers can be guessed.", wide: true, title: "Answers", small: 240,
       panels: (view) => [["answer_trivial", "Trivial answers"], ["answer_shown", "Answers shown"], ["answer_echo", "Output equals input"], ["answer_top", "Share of the commonest answer"]].flatMap(([name, title]) => kindLines(view, title, `drift/${name}/`)) },
     { id: "surface-drift", wide: true, custom: driftTable },
   ] },
@@ -326,28 +325,30 @@ const SECTIONS = [
   { id: "members", short: "Strengths", title: "Strengths of members", figures: [
     { id: "student-kinds", note: "Solve rates in the last quarter of the run. Students met different teachers, so compare with care; the tiers below are the same items for all.",
       panels: (view) => kindPanel(view.students_by_kind, "Students, by kind", STUDENT) },
-    { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
-      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
     { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", STUDENT) },
+    { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
+      note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half; seed: given at the start, invented by nobody here. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
     { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },
   ] },
   { id: "rejections", short: "Rejections", title: "Why proposals were rejected", figures: [{ id: "reasons", wide: true, title: "Rejections", small: 420, panels: rejectionPanels }] },
-  { id: "scores", short: "Scores", title: "Held-out and benchmark scores", figures: [
+  { id: "scores", short: "Scores", title: "Held-out and benchmark scores",
+    empty: "Nothing has been measured yet. A run measures at its end (evaluate.suite), `redqueen eval RUN --suite NAME` at any time.", figures: [
     { id: "suites", wide: true, title: "Scores and gains", small: 420, panels: (view) => view.suites.flatMap(scorePanels),
       note: "With 95 % intervals over items. They say nothing about other seeds; the best student selected on the same items is no result." },
   ] },
   { id: "timings", short: "Time", title: "Time and training", figures: [
-    { id: "stages", note: "Mean seconds per step.", panels: timingPanel },
-    { id: "tokens", note: "Tokens sampled per step.", panels: (view) => metricLines(view, "Tokens", [["propose/tokens", "by teachers", TEACHER], ["solve/tokens", "by students", STUDENT]], { zero: true }) },
+    { id: "stages", note: "Seconds per step, by what they were spent on.", panels: timingPanel },
+    { id: "tokens", note: "How much was written: tokens sampled in a step.", panels: (view) => metricLines(view, "Tokens per step", [["propose/tokens", "by teachers", TEACHER], ["solve/tokens", "by students", STUDENT]], { zero: true }) },
     { id: "cut-off", note: "Share of texts that ended at their token limit. Many: raise propose.max_tokens or solve.max_tokens.",
       panels: (view) => metricLines(view, "Cut-off texts", [["propose/cut_off_frac", "proposals", TEACHER], ["solve/cut_off_frac", "attempts", STUDENT]], { ...SHARE, smooth: true }) },
     { id: "sampling", note: "Seconds of sampling in a step: prompts, tokens, and handing over what is finished.",
-      panels: (view) => metricLines(view, "Sampling", [["time/sample/prefill_s", "prefill", SERIES[0]], ["time/sample/decode_s", "decode", SERIES[1]], ["time/sample/deliver_s", "hand over", SERIES[2]]], { zero: true }) },
-    { id: "gap-by-length", note: "The log-probability gap of tokens by their place in the completion, and the mean ratio of the probabilities, which should stay near 1.",
+      panels: (view) => metricLines(view, "Sampling", [["time/sample/prefill_s", "prefill", SERIES[0]], ["time/sample/decode_s", "decode", SERIES[1]], ["time/sample/deliver_s", "hand over", SERIES[2]]], { zero: true, unit: "seconds" }) },
+    { id: "gap-by-length", wide: true, title: "Sampling against training, by place in the text", small: 420, note: "The log-probability gap of tokens by their place in the completion, and the mean ratio of the probabilities, which should stay near 1.",
       panels: (view) => [...metricLines(view, "Gap by place", [0, 64, 256, 1024].map((place, at) => [`update/logprob_gap/from_${place}`, `from token ${place}`, SERIES[at]]), { zero: true }), ...metricLines(view, "Ratio", [["update/ratio", "ratio", SERIES[4]]], {})] },
     { id: "workers", wide: true, title: "Workers", small: 300, panels: workerPanels,
       note: "Of every worker and step. Workers that are busy for very different times wait for each other: more, smaller blocks even that out. A restart costs the time to load the base." },
+    { id: "placements", wide: true, custom: placementTable },
     { id: "gradients", wide: true, title: "Training", small: 420, note: "Means over the members that were trained. The gap is between log-probabilities at sampling and in training: it should stay near zero.",
       panels: (view) => [["grad_norm", "Gradient norm", SERIES[3]], ["logprob_gap", "Log-probability gap", SERIES[4]]].map(([name, title, color]) =>
         ({ type: "lines", title, x: view.steps, height: 150, zero: true, series: [{ name: title, color, y: view.updates[name] }] })) },

@@ -39,11 +39,10 @@ function findings(view) {
     html("li", { class: one.level },
       html("i", { text: MARKS[one.level] }), html("a", { href: `#${one.section}`, text: visible(one.text) })));
   const warnings = list(["warning"]);
-  const none = "None of the checks found anything. That is no proof that all is well.";
+  const none = "Nothing looks suspicious to the checks of this page. That is no proof that all is well.";
   return html("div", { class: "findings" },
-    html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"]))),
-    html("div", {}, html("h3", { text: "What looks suspicious" }),
-      warnings.length ? html("ul", {}, warnings) : html("p", { class: "note", text: none })));
+    html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"])), warnings.length ? null : html("p", { class: "note", text: none })),
+    warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null);
 }
 
 function legend(panel) {
@@ -162,6 +161,8 @@ function header() {
   return html("header", {},
     html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: visible(single ? first.name : DATA.title) })),
     html("p", { class: "note", text: visible(about) }),
+    html("p", { class: "intro", text: INTRODUCTION }),
+    html("details", { class: "explained" }, html("summary", { text: "words on this page" }), html("dl", { class: "words" }, WORDS.flatMap(([word, text]) => [html("dt", { text: word }), html("dd", { text })]))),
     html("p", { id: "live", class: "note", hidden: !DATA.live }), chips);
 }
 
@@ -191,7 +192,7 @@ function sectionNode(section, views) {
   if (before && !figures.length) return html("section", { id: section.id }, html("h2", { text: section.title }), before);
   return html("section", { id: section.id }, html("h2", { text: section.title }), before,
     figures.length ? html("div", { class: "figures" }, figures)
-      : html("p", { class: "note", text: "The ledger has no records for this section." }));
+      : html("p", { class: "note", text: section.empty || "Nothing of this has been recorded." }));
 }
 
 function render() {

@@ -38,16 +38,20 @@ function reasoningBlock(text, departs) {
   return html("div", { class: "block" }, html("h4", { text: `reasoning, contradicted by execution in line ${departs}` }), html("pre", {}, lines));
 }
 
+// A readable answer without the marks of the compact prompt format; one that cannot be read stays as it was written.
+const shownAnswer = (answer, verdict) =>
+  (verdict === "malformed" || (answer.match(/^>>/gm) || []).length > 2 ? answer : answer.replace(/^>>\w+\n/, "").replace(/\n?>>end\s*$/, ""));
+
 function attemptNode([text, verdict, detail, reward, advantage, tokens, student, departs], at) {
   const [reasoning, answer] = splitReasoning(text);
   return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
     html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), visible(` · ${student}`), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
-    reasoningBlock(reasoning, departs), block("answer", answer), detail ? html("p", { class: "note", text: visible(detail) }) : null);
+    reasoningBlock(reasoning, departs), block("answer", shownAnswer(answer, verdict)), detail ? html("p", { class: "note", text: visible(detail) }) : null);
 }
 
 function proposalNodes(item, view) {
   const facts = [`step ${item.step}`, `teacher ${item.teacher}`, `student ${studentOf(item)}`, item.kind, `reward ${item.reward}`, `advantage ${item.advantage}`];
-  facts.push(...Object.entries(item.features || {}).map(([name, value]) => `${name} ${value}`));
+  facts.push(...Object.entries(item.features || {}).map(([name, value]) => `${FEATURES[name] || name.replaceAll("_", " ")} ${value}`));
   const rejection = item.rejection === null ? null
     : html("p", { class: "rejected", text: visible(`rejected: ${item.rejection}${item.detail ? " – " + item.detail : ""}`) });
   const attempts = (item.attempts || []).map(attemptNode);
@@ -58,7 +62,7 @@ function proposalNodes(item, view) {
 }
 
 // The filter and the selection survive an update of a live page.
-const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "", difficulty: "", text: "", order: "first" };
+const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "", difficulty: "", text: "", order: "hardest" };
 
 // How the list may be sorted. Rejected proposals have no solve rate: they come last.
 const ORDERS = {
@@ -147,7 +151,7 @@ function problemBrowser(views) {
     if (!matching.length) list.append(html("p", { class: "note", text: "No proposal matches." }));
   }
 
-  if (!isPhone) selected = items().find((item) => isSame(item, selected)) || items().find((item) => item.problem) || null;
+  if (!isPhone) selected = items().find((item) => isSame(item, selected)) || null;
   buildFilters();
   refresh();
   return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));

@@ -7,10 +7,20 @@ to keep every one.
 
 import statistics
 
-from redqueen.records import GameTurn
+from redqueen.records import GameTurn, Problem
 from redqueen.tasks.games.critique import ask_critics, judge_critique
-from redqueen.tasks.games.game import Game, GameChoice, Pay, Play, Round, TurnRequest, number_of
+from redqueen.tasks.games.game import (
+    Game,
+    GameChoice,
+    Pay,
+    Play,
+    Round,
+    TurnRequest,
+    ask_about,
+    number_of,
+)
 from redqueen.tasks.games.texts import ADVISER, REPAIRER
+from redqueen.tasks.kind import Block, Request, TaskKind
 
 _WRITTEN = ("critique", "verdict")
 
@@ -23,6 +33,19 @@ class Repair(GameChoice):
     """The repairer's part of the gain, for each of its answers."""
     malformed: float = -1.0
     """A critique or an answer that cannot be read."""
+
+
+def adviser_request(problem: Problem, kind: TaskKind, attempt: tuple[Block, ...]) -> Request:
+    """What an adviser is asked about an attempt, as it is shown."""
+    return ask_about(problem, kind, "adviser", ADVISER, _WRITTEN, *attempt)
+
+
+def repairer_request(
+    problem: Problem, kind: TaskKind, attempt: tuple[Block, ...], advice: tuple[Block, ...]
+) -> Request:
+    """What the author of an attempt is asked after a critique and a verdict."""
+    given = *attempt, *advice
+    return ask_about(problem, kind, "repairer", REPAIRER, kind.answer_blocks, *given)
 
 
 def _ask_advisers(play: Play, settings: Repair) -> list[TurnRequest]:
@@ -38,8 +61,8 @@ def _ask_repairers(play: Play, settings: Repair) -> list[TurnRequest]:
         if author is None or turn.verdict == "malformed":
             continue
         blocks = dict(play.read(turn.text, _WRITTEN))
-        given = *play.show(place), *((label, blocks[label]) for label in _WRITTEN)
-        request = play.ask("repairer", REPAIRER, play.kind.answer_blocks, *given)
+        advice = tuple((label, blocks[label]) for label in _WRITTEN)
+        request = repairer_request(play.problem, play.kind, play.show(place), advice)
         asks.append(TurnRequest(author, request, (f"a{place}", f"t{number}")))
     return asks
 

@@ -1,0 +1,50 @@
+"""`redqueen doctor` as a person reads it."""
+
+import importlib.metadata
+
+import pytest
+
+from redqueen.cli import doctor
+from redqueen.cli.doctor import Finding, show_findings
+
+FOUND = [
+    Finding("machine", "python", True, "3.11.7", needed=True),
+    Finding("torch", "gpu", False, "none that torch can use; Pawn and small models run on the CPU"),
+    Finding("sandbox", "namespaces", False, "down: Operation not permitted"),
+    Finding("sandbox", "seccomp", True, "up"),
+    Finding("sandbox", "self-test", True, "every attack was stopped", needed=True),
+    Finding("extras", "gguf", True, "0.19.0"),
+    Finding("extras", "wandb", False, "not installed"),
+]
+
+
+def test_what_must_be_done_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
+    show_findings([*FOUND, Finding("x", "torch", False, "not installed", needed=True)], ready=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("not ready")
+    assert next(line for line in lines[1:] if line).split()[:2] == ["✗", "torch"]
+
+
+def test_a_ready_machine_fits_in_80_columns_and_half_a_screen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    show_findings(FOUND, ready=True)
+    out = capsys.readouterr().out
+    assert out.startswith("ready")
+    assert "✗" not in out and "wall: namespaces" in out and "1 of 2 walls" in out
+    assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) < 15
+    assert out.index("wandb") < out.index("found") < out.index("gguf")
+
+
+def test_without_torch_nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = importlib.metadata.version
+
+    def without_torch(name: str) -> str:
+        if name == "torch":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", without_torch)
+    (torch,) = [one for one in doctor._torch() if one.name == "torch"]
+    assert torch.needed and not torch.ok and "pip install torch" in torch.detail
