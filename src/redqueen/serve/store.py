@@ -131,17 +131,24 @@ class ModelFolder:
 
     def all_saved(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Kind, name and what is known of each; those whose time is over are removed."""
-        today = datetime.now(UTC).isoformat()
         for kind in KINDS:
             for folder in sorted((self.folder / kind).glob("[!.]*")):
-                try:
-                    about = read_json(folder / "about.json")
-                except (OSError, ValueError):
-                    continue
-                if about.get("expires_at") and about["expires_at"] < today:
-                    remove_tree(folder)
-                else:
+                if about := self._about(folder):
                     yield kind, folder.name, {**about, "bytes": size_of(folder)}
+
+    def about(self, kind: str, name: str) -> dict[str, Any] | None:
+        return self._about(self.saved(kind, name))
+
+    def _about(self, folder: Path) -> dict[str, Any] | None:
+        """None: it is not there, or its time is over."""
+        try:
+            about = read_json(folder / "about.json")
+        except (OSError, ValueError):
+            return None
+        if about.get("expires_at") and about["expires_at"] < datetime.now(UTC).isoformat():
+            remove_tree(folder)
+            return None
+        return about
 
     def delete(self, kind: str, name: str) -> None:
         folder = self.saved(kind, name)
