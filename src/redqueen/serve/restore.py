@@ -68,8 +68,9 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
             command = _read_command(service, kind, body)
             future = futures.add(model.request_id(sequence), tenant, command.tokens)
             model.waiting[sequence] = Queued(sequence, command, future, record)
-    for folder in sorted((files.folder / "samplers").glob("[!.]*")):
-        weights = SamplerWeights(read_json(folder / "about.json")["id"], tenant, model)
+    for about in sorted((files.folder / "samplers").glob("[!.]*/about.json")):
+        folder = about.parent
+        weights = SamplerWeights(read_json(about)["id"], tenant, model)
         weights.folder = folder
         service.samplers[weights.id] = model.samplers[weights.id] = weights
     files.sweep(model.checkpointed, list(model.samplers))
