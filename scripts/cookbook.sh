@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
 TORCH=${TORCH:-torch==2.13.0}
-COOKBOOK=${COOKBOOK:-tinker-cookbook==0.5.8}
+COOKBOOK=${COOKBOOK:-tinker-cookbook[math-rl]==0.5.8}
 SDK='tinker>=0.36,<0.37'
 
 expected="$TORCH $COOKBOOK $SDK $("$PYTHON" -c 'import sys; print(sys.version)') $(pwd)"
