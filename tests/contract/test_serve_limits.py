@@ -255,7 +255,7 @@ def test_a_sampler_that_a_restart_has_not_taken_again_yet_is_asked_for_later(
     tenant = Tenant(server)
     tenant.sequence = 1  # what comes before it is missing: it waits, as it does after a restart
     waiting = tenant.command("save_weights_for_sampler", sampling_session_seq_id=7)
-    body = {"sampling_session_id": f"{tenant.session}:sample:7"}
+    body: dict[str, Any] = {"sampling_session_id": f"{tenant.session}:sample:7"}
     body |= {"prompt": {"chunks": [{"tokens": [5]}]}, "sampling_params": {"max_tokens": 2}}
     assert tenant.http.post("/api/v1/asample", json=body).status_code == 503
     tenant.sequence = 0
