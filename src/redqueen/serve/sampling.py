@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 _STREAMED_TOKENS = 16
 _BAD_REQUEST = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a value that nobody thought of raises. Whatever else torch raises may have broken the
+"""What a value raises that no check has refused. Whatever else torch raises may have broken the
 device: that ends the server, and a restart goes on."""
 _KINDS = 32
 """Sampling settings for which the engine keeps what it captured on a GPU; then it forgets all."""
