@@ -5,7 +5,7 @@ PYTHON ?= python3
 TORCH ?= torch==2.13.0
 BIN := .venv/bin
 
-.PHONY: demo check test lint setup format fuzz wheel clean
+.PHONY: demo check test lint setup format fuzz wheel cookbook clean
 
 demo: setup
 	$(BIN)/redqueen doctor
@@ -40,5 +40,10 @@ fuzz: setup
 wheel:
 	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" sh scripts/check_wheel.sh
 
+# Recipes of tinker-cookbook against our server. It pins an older transformers, so it gets an environment of its own.
+cookbook: setup
+	@PYTHON="$(PYTHON)" TORCH="$(TORCH)" sh scripts/cookbook.sh
+	$(BIN)/pytest -m cookbook tests/e2e/test_serve_cookbook.py
+
 clean:
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-cookbook .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

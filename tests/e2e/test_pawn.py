@@ -117,4 +117,5 @@ def test_suites_are_built_with_checksums(tmp_path: Path) -> None:
     assert set(json.loads((tmp_path / "checksums.json").read_text())) == {
         "heldout",
         "heldout-quick",
+        "heldout-deduction",
     }

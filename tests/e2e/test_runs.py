@@ -88,6 +88,18 @@ def test_ctrl_c_ends_after_the_step_and_says_how_to_go_on_and_meanwhile_nobody_e
     assert digest(folder) == digest(straight)
 
 
+def test_ctrl_c_between_two_checkpoints_takes_one_so_that_no_step_is_played_again(
+    begin: Begin, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    first = begin(*tiny(folder), "--set", "ledger.checkpoint_every=50").until(r" 1/3 ")
+    first.signal(signal.SIGINT)
+    first.wait(130)
+    ((step,),) = rows(folder, "SELECT max(step) FROM marks")
+    again = begin("resume", folder).wait()
+    assert 0 < step < 3 and f"going on after step {step} of 3" in again.err
+
+
 def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     command = begin(*tiny(folder)).until(r" 1/3 ")

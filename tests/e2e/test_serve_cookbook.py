@@ -1,15 +1,13 @@
 """Recipes of tinker-cookbook, unmodified, against `redqueen serve` on Pawn.
 
-The cookbook is no requirement of the tests: its release pins a transformers older than ours, and it
-brings some twenty packages. Beside it, `pip install --no-deps tinker-cookbook==0.5.8` and what it
-imports runs with ours. Its recipes load a tokenizer by the base's name, which can be a folder.
+The cookbook pins a transformers older than ours, so it lives in a virtual environment of its own:
+`make cookbook` makes it and runs these tests. Recipes load a tokenizer by the base's name, which can
+be a folder.
 """
 
-import importlib.util
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,11 +15,15 @@ import pytest
 from redqueen.models.base import PAWN
 from tests.e2e.test_serve_sdk import KEYS, free_port, start
 
+PYTHON = Path(os.environ.get("REDQUEEN_COOKBOOK", ".venv-cookbook/bin/python")).absolute()
+"""Not resolved: a link in a virtual environment says which one it is."""
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.cookbook,
     pytest.mark.skipif(
-        importlib.util.find_spec("tinker_cookbook") is None,
-        reason="needs tinker-cookbook 0.5.8, which pins another transformers than ours",
+        not PYTHON.exists(),
+        reason=f"there is no {PYTHON}, a Python with tinker-cookbook: `make cookbook` makes one and "
+        "runs these tests; REDQUEEN_COOKBOOK names another",
     ),
 ]
 
@@ -32,11 +34,12 @@ def play(folder: Path, recipe: str, *options: str) -> list[dict[str, float]]:
     (folder / "local" / "pawn").symlink_to(PAWN)
     port = free_port()
     server = start(folder / "served", port, "local/pawn", folder)
-    command = [sys.executable, "-m", f"tinker_cookbook.recipes.{recipe}", *options]
+    command = [str(PYTHON), "-m", f"tinker_cookbook.recipes.{recipe}", *options]
     command += ["model_name=local/pawn", "renderer_name=role_colon", "lora_rank=8"]
     command += [f"log_path={folder / 'log'}", f"base_url=http://127.0.0.1:{port}"]
     try:
-        environment = {**os.environ, "TINKER_API_KEY": KEYS[0], "TINKER_TELEMETRY": "0"}
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+        environment |= {"TINKER_API_KEY": KEYS[0], "TINKER_TELEMETRY": "0", "HF_HUB_OFFLINE": "1"}
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False
         )

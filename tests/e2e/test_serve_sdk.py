@@ -1,6 +1,8 @@
 """The official Tinker SDK, unmodified and in a process of its own, against `redqueen serve`.
 
-REDQUEEN_KILLS=20 asks for more kills of the server than the suite has time for.
+REDQUEEN_KILLS=20 asks for more kills of the server than the suite has time for. A restart is almost
+all imports (torch and transformers), so the servers that are killed are forked from a process that
+has them.
 """
 
 import json
@@ -12,12 +14,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.e2e import processes
 
 CLIENTS = Path(__file__).with_name("serve_clients.py")
 KEYS = [f"tml-secret-{name}" for name in ("ada", "bob", "eve", "kim")]
@@ -34,19 +38,28 @@ def start(
     folder: Path, port: int, base: str = "pawn", place: Path | None = None
 ) -> "subprocess.Popen[bytes]":
     """A server that answers."""
-    command = [sys.executable, "-m", "redqueen", "serve", "--base", base, "--rank", "8"]
+    command = [sys.executable, "-m", "redqueen", *words(folder, port, base)]
+    server = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=place)
+    wait_for(port, lambda: server.poll() is None)
+    return server
+
+
+def words(folder: Path, port: int, base: str = "pawn") -> list[str]:
+    command = ["serve", "--base", base, "--rank", "8", "--checkpoint-every", "3"]
     command += ["--folder", str(folder), "--port", str(port), "--slots", "6", "--threads", "1"]
-    command += ["--checkpoint-every", "3"]
     for key in KEYS:
         command += ["--key", f"{key.rpartition('-')[2]}={key}"]
-    server = subprocess.Popen(command, stderr=subprocess.DEVNULL, cwd=place)
+    return command
+
+
+def wait_for(port: int, is_alive: Callable[[], bool]) -> None:
     while True:
         try:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/healthz", timeout=5).close()
-            return server
+            return
         except (urllib.error.URLError, ConnectionError):
-            assert server.poll() is None
-            time.sleep(0.1)
+            assert is_alive()
+            time.sleep(0.05)
 
 
 @contextmanager
@@ -67,8 +80,8 @@ def clients(
         process.stdout.close()
 
 
-def read(process: "subprocess.Popen[str]") -> list[dict[str, Any]]:
-    output, _ = process.communicate(timeout=280)
+def read(process: "subprocess.Popen[str]", timeout_s: float = 280) -> list[dict[str, Any]]:
+    output, _ = process.communicate(timeout=timeout_s)
     told: list[dict[str, Any]] = json.loads(output.splitlines()[-1])
     assert not [one["error"] for one in told if "error" in one]
     return told
@@ -92,12 +105,19 @@ def test_four_tenants_learn_at_once_through_the_sdk(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(240 + 30 * KILLS)
 def test_kills_of_the_server_lose_no_acknowledged_step(tmp_path: Path) -> None:
     """Clients go on as if nothing had been: every step counts one more than the last. A kill comes
     at any moment after a step, so that there is progress between two."""
     port, steps, progress = free_port(), 2 * KILLS + 4, tmp_path / "progress"
     progress.touch()
-    server = start(tmp_path / "served", port)
+
+    def launch(number: int) -> processes.Command:
+        server = processes.start(tmp_path / f"out{number}", *words(tmp_path / "served", port))
+        wait_for(port, server.process.is_alive)
+        return server
+
+    server = launch(0)
     try:
         with clients(port, steps, KEYS[:2], str(progress)) as process:
             for kill in range(KILLS):
@@ -106,13 +126,13 @@ def test_kills_of_the_server_lose_no_acknowledged_step(tmp_path: Path) -> None:
                     assert process.poll() is None
                     time.sleep(0.02)
                 time.sleep(0.13 * kill % 0.7)
-                server.send_signal(signal.SIGKILL)
-                server.wait()
-                server = start(tmp_path / "served", port)
-            told = read(process)
+                server.signal(signal.SIGKILL)
+                server.process.join()
+                server = launch(kill + 1)
+            told = read(process, 240 + 10 * KILLS)
     finally:
-        server.kill()
-        server.wait()
+        server.process.kill()
+        server.process.join()
     for one in told:
         assert one["steps"] == list(range(1, steps + 1))
         assert one["gap"] < 1e-4 and abs(one["restored"][0] - one["restored"][1]) < 1e-3

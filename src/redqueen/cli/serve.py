@@ -81,7 +81,7 @@ def serve(
     """
     if run is None and base is None:
         raise ConfigError("say what to serve: a run's folder, or a base with --base")
-    _check_installed()
+    check_installed("starlette", "uvicorn", "tinker")
     from redqueen.config.engine import EngineConfig, LoraConfig
     from redqueen.models.base import locate
     from redqueen.serve.app import ModelServer, ServeSettings, check_bind, listen
@@ -121,14 +121,10 @@ def serve(
         raise typer.Exit(1)
 
 
-def _check_installed() -> None:
+def check_installed(*names: str) -> None:
     import importlib.util
 
-    missing = [
-        name
-        for name in ("starlette", "uvicorn", "tinker")
-        if importlib.util.find_spec(name) is None
-    ]
+    missing = [name for name in names if importlib.util.find_spec(name) is None]
     if missing:
         raise ConfigError(f"serving needs {', '.join(missing)}: pip install 'redqueen[serve]'")
 

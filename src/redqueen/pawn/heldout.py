@@ -99,11 +99,19 @@ def make_item(line: dict[str, Any]) -> Item:
 def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
     """Sample and verify the suites, and write them with their checksums. This is how they were
     frozen; a test rebuilds a part of them."""
+    from redqueen.pawn.heldout_large import deduction_lines  # which is built on this module
+
     lines = [json.dumps(line) for line in _build(sandbox, each)]
+    deduction = [json.dumps(line) for line in deduction_lines(10 * each)]
     stride = max(1, len(lines) // QUICK)
     sums = {}
     folder.mkdir(parents=True, exist_ok=True)
-    for name, chosen in (("heldout", lines), ("heldout-quick", lines[::stride])):
+    suites = {
+        "heldout": lines,
+        "heldout-quick": lines[::stride],
+        "heldout-deduction": deduction,
+    }
+    for name, chosen in suites.items():
         data = ("\n".join(chosen) + "\n").encode()
         (folder / f"{name}.jsonl.gz").write_bytes(gzip.compress(data, 9, mtime=0))
         sums[name] = hashlib.sha256(data).hexdigest()

@@ -1,6 +1,7 @@
 """What waits in a service: for the clock, which decides what is computed next, and for clients, who
 are told why an answer takes long. The service's lock is held around every call."""
 
+import logging
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from redqueen.serve.state import Model, Queued
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
+
+log = logging.getLogger(__name__)
 
 
 def ready_models(service: "Service") -> dict[str, list[Model]]:
@@ -49,13 +52,17 @@ def sweep(service: "Service", gap_s: float) -> None:
     for model in service.models.values():
         waits = model.has_gap and not model.reserved
         if waits and time.monotonic() - model.last_used > gap_s:
-            _skip(service, model, model.executed + 1)
+            try:
+                _skip(service, model, range(model.executed + 1, min(model.waiting)))
+            except OSError:  # the disk: another time
+                log.exception("could not skip commands of %s that never came", model.id)
 
 
-def _skip(service: "Service", model: Model, sequence: int) -> None:
-    """Go on without a command that never came; after a restart, too."""
-    reason = f"request {sequence} of this model never came"
-    record = pack_record(sequence, "skip", reason.encode())
-    model.journal.append([record])
-    future = service.futures.add(model.request_id(sequence), model.tenant)
-    model.waiting[sequence] = Queued(sequence, Skip(reason), future, record)
+def _skip(service: "Service", model: Model, missing: range) -> None:
+    """Go on without commands that never came; after a restart, too."""
+    reasons = {number: f"request {number} of this model never came" for number in missing}
+    records = {n: pack_record(n, "skip", reason.encode()) for n, reason in reasons.items()}
+    model.journal.append(records.values())
+    for number, reason in reasons.items():
+        future = service.futures.add(model.request_id(number), model.tenant)
+        model.waiting[number] = Queued(number, Skip(reason), future, records[number])

@@ -6,12 +6,16 @@ from redqueen.engine.protocol import Engine
 from redqueen.serve.commands import Refused
 from redqueen.tasks.prompts import Prompt
 
+_TOKEN_CHARS = 256
+"""No token is longer."""
+
 
 def encode_chat(engine: Engine, messages: Any) -> list[int]:
     """Messages through the base's chat template; one that only continues texts gets them joined."""
     if not isinstance(messages, list) or not messages:
         raise Refused("messages is a list of {role, content}")
     turns = [(str(one.get("role")), _content(one)) for one in messages]
+    check_length(engine, *(text for _, text in turns))
     base = engine.base
     if not (base.has_chat_template and base.prompt_format == "chat"):
         return list(engine.tokenizer.encode(Prompt("\n".join(text for _, text in turns))))
@@ -24,6 +28,15 @@ def encode_chat(engine: Engine, messages: Any) -> list[int]:
     last = said[-1][1]
     prompt = Prompt(last, system, before=pairs, quotes=((0, len(last)),) if last else ())
     return list(engine.tokenizer.encode(prompt))
+
+
+def check_length(engine: Engine, *texts: str) -> None:
+    """Refuse what cannot fit before it is encoded, which takes long for a long text."""
+    most = engine.base.context * _TOKEN_CHARS
+    if (length := sum(map(len, texts))) > most:
+        raise Refused(
+            f"the prompt has {length:,} characters: more than {engine.base.context} tokens", 413
+        )
 
 
 def _content(message: dict[str, Any]) -> str:

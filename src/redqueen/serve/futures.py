@@ -8,6 +8,10 @@ from typing import Any
 KEEP_S = 900.0
 """How long an answer stays after it was fetched: a client whose connection broke asks again."""
 UNFETCHED_S = 6 * 3600.0
+HELD = 4_000_000
+"""Numbers in the answers that are held for a tenant, some 70 bytes each. Beyond that the oldest go,
+those that were fetched first."""
+_SWEEP_S = 5.0
 
 
 @dataclass(slots=True)
@@ -22,6 +26,8 @@ class Future:
     fetched: bool = False
     callbacks: list[Callable[[], None]] = field(default_factory=list)
     cancelable: bool = False
+    size: int = 0
+    """Of the answer, in numbers."""
 
     @property
     def done(self) -> bool:
@@ -36,6 +42,10 @@ class FutureTable:
         self.tokens: dict[str, int] = {}
         """In flight, by tenant."""
         self.requests: dict[str, int] = {}
+        self.answered: dict[str, dict[str, Future]] = {}
+        """By tenant and id, oldest first."""
+        self.held: dict[str, int] = {}
+        self._swept = 0.0
 
     def add(self, id_: str, tenant: str, tokens: int = 0) -> Future:
         future = self.futures[id_] = Future(id_, tenant, tokens=tokens)
@@ -54,6 +64,11 @@ class FutureTable:
         future.result, future.changed = result, time.monotonic()
         self.tokens[future.tenant] -= future.tokens
         self.requests[future.tenant] -= 1
+        future.size = _size(result)
+        self.answered.setdefault(future.tenant, {})[future.id] = future
+        self.held[future.tenant] = self.held.get(future.tenant, 0) + future.size
+        if self.held[future.tenant] > HELD:
+            self._make_room(future)
         callbacks, future.callbacks = future.callbacks, []
         for callback in callbacks:
             callback()
@@ -61,10 +76,34 @@ class FutureTable:
     def fail(self, future: Future, message: str, category: str = "user") -> None:
         self.resolve(future, {"error": message, "category": category})
 
+    def forget(self, future: Future) -> None:
+        self.futures.pop(future.id, None)
+        if self.answered.get(future.tenant, {}).pop(future.id, None) is not None:
+            self.held[future.tenant] -= future.size
+
+    def _make_room(self, newest: Future) -> None:
+        """A quarter at a time, so that this is not done for every answer."""
+        tenant = newest.tenant
+        answered = [one for one in self.answered[tenant].values() if one is not newest]
+        for one in sorted(answered, key=lambda one: not one.fetched):
+            if self.held[tenant] <= HELD * 3 // 4:
+                return
+            self.forget(one)
+
     def sweep(self) -> None:
         """Forget answers that were fetched a while ago, or that nobody fetches."""
         now = time.monotonic()
-        for future in list(self.futures.values()):
-            limit = KEEP_S if future.fetched else UNFETCHED_S
-            if future.done and now - future.changed > limit:
-                del self.futures[future.id]
+        if now - self._swept < _SWEEP_S:
+            return
+        self._swept = now
+        for answered in self.answered.values():
+            for future in list(answered.values()):
+                if now - future.changed > (KEEP_S if future.fetched else UNFETCHED_S):
+                    self.forget(future)
+
+
+def _size(result: dict[str, Any]) -> int:
+    """Numbers in an answer, and something for the answer itself."""
+    rows = [*result.get("logprobs", ()), result.get("prompt_logprobs") or ()]
+    rows += [one["tokens"] for one in result.get("sequences", ())]
+    return 16 + sum(map(len, rows))

@@ -1,7 +1,8 @@
 """A redo log: commands in the order they were accepted, each on the disk before it is answered.
 
-A record is a length, a checksum and the bytes. What was being written when the power went is cut
-off when the file is opened again.
+A record is a length, a checksum and the bytes. What was being written when the power went, or when
+the disk was full, is cut off before anything is written after it: a reader stops at the first
+record that is not whole.
 """
 
 import os
@@ -24,24 +25,27 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._lock = threading.Lock()
-        whole = sum(_HEAD.size + len(record) for record in read_records(path))
+        self._whole = sum(_HEAD.size + len(record) for record in read_records(path))
         with path.open("ab") as file:
-            file.truncate(whole)
+            file.truncate(self._whole)
             os.fsync(file.fileno())
         sync(path.parent)
 
     def append(self, records: Iterable[bytes]) -> None:
         """Returns when they are on the disk."""
         with self._lock, self.path.open("ab") as file:
-            _write(file, records)
+            if file.tell() != self._whole:
+                file.truncate(self._whole)
+            self._whole += _write(file, records)
 
     def keep(self, wanted: Iterable[bytes]) -> None:
         """Go on with these records and no others, in one instant."""
         with self._lock:
             new = self.path.with_suffix(".new")
             with new.open("wb") as file:
-                _write(file, wanted)
+                whole = _write(file, wanted)
             new.replace(self.path)
+            self._whole = whole
             sync(self.path.parent)
 
     def records(self) -> list[bytes]:
@@ -49,12 +53,15 @@ class Journal:
             return list(read_records(self.path))
 
 
-def _write(file: BinaryIO, records: Iterable[bytes]) -> None:
+def _write(file: BinaryIO, records: Iterable[bytes]) -> int:
+    """How many bytes they are in the file."""
+    written = 0
     for record in records:
-        file.write(_HEAD.pack(len(record), zlib.crc32(record)))
-        file.write(record)
+        written += file.write(_HEAD.pack(len(record), zlib.crc32(record)))
+        written += file.write(record)
     file.flush()
     os.fsync(file.fileno())
+    return written
 
 
 def read_records(path: Path) -> Iterator[bytes]:

@@ -3,15 +3,17 @@ stream. They sample from members of a run, from saved weights, or from the base.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from redqueen.errors import unknown
-from redqueen.serve.chat_prompts import encode_chat
+from redqueen.serve.chat_prompts import check_length, encode_chat
 from redqueen.serve.commands import Refused, SampleOrder
 from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
@@ -86,7 +88,7 @@ async def _completions(call: Call) -> Response:
     prompts = prompt if isinstance(prompt, list) and not _is_tokens(prompt) else [prompt]
     if not 1 <= len(prompts) <= 256:
         raise Refused("a request has 1 to 256 prompts")
-    tokens = [_encode_text(call, one) for one in prompts]
+    tokens = await call.run(lambda: [_encode_text(call, one) for one in prompts])
     return await _answer(call, request, tokens, chat=False)
 
 
@@ -96,6 +98,7 @@ def _is_tokens(prompt: list[Any]) -> bool:
 
 def _encode_text(call: Call, prompt: Any) -> list[int]:
     if isinstance(prompt, str):
+        check_length(call.service.engine, prompt)
         return list(call.service.engine.tokenizer.encode(Prompt(prompt)))
     if isinstance(prompt, list) and _is_tokens(prompt):
         return prompt
@@ -105,7 +108,7 @@ def _encode_text(call: Call, prompt: Any) -> list[int]:
 async def _chat(call: Call) -> Response:
     request = call.json
     _check(request)
-    tokens = encode_chat(call.service.engine, request.get("messages"))
+    tokens = await call.run(encode_chat, call.service.engine, request.get("messages"))
     return await _answer(call, request, [tokens], chat=True)
 
 
@@ -125,26 +128,46 @@ async def _answer(
     def on_piece(first: int) -> Any:
         def put(number: int, tokens: list[int], logprobs: list[float], finish: str) -> None:
             item = first + number, tokens, logprobs, finish
-            loop.call_soon_threadsafe(pieces.put_nowait, item)
+            with suppress(RuntimeError):  # the loop is closed: the server ends
+                loop.call_soon_threadsafe(pieces.put_nowait, item)
 
         return put
 
     try:
         for number, order in enumerate(orders):
             told = on_piece(number * order.count) if streams else None
-            futures.append(call.service.sample(call.tenant, weights, order, told))
+            futures.append(await call.run(call.service.sample, call.tenant, weights, order, told))
         texts = Texts(call.service.engine.tokenizer, request, chat)
         if streams:
-            stream = _stream(call, futures, pieces, texts, len(orders) * orders[0].count)
-            return StreamingResponse(stream, media_type="text/event-stream")
+            stream = _stream(futures, pieces, texts, len(orders) * orders[0].count)
+            return _Stream(stream, lambda: _give_up(call, futures))
         sequences = []
         for future in futures:
             sequences += (await _result(call, future))["sequences"]
         return JSONResponse(texts.whole(sequences, sum(map(len, prompts))))
-    except BaseException:
-        for future in futures:  # disconnected, or one of them was refused
-            call.service.cancel(call.tenant, future.id)
+    except BaseException:  # disconnected, or one of them was refused
+        _give_up(call, futures)
         raise
+
+
+def _give_up(call: Call, futures: list[Future]) -> None:
+    for future in futures:
+        call.service.cancel(call.tenant, future.id)
+
+
+class _Stream(StreamingResponse):
+    """Whose end is noticed however it comes: of a client that goes before the first event, the
+    iterator never begins."""
+
+    def __init__(self, events: AsyncIterator[str], on_end: Callable[[], None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self.on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.on_end()
 
 
 def _order(call: Call, request: dict[str, Any], tokens: list[int]) -> SampleOrder:
@@ -171,24 +194,20 @@ async def _result(call: Call, future: Future) -> dict[str, Any]:
 
 
 async def _stream(
-    call: Call, futures: list[Future], pieces: Any, texts: Texts, count: int
+    futures: list[Future], pieces: Any, texts: Texts, count: int
 ) -> AsyncIterator[str]:
     """Server-sent events: text as soon as it is certain, then [DONE]."""
-    try:
-        running = count
-        while running:
-            try:
-                number, tokens, logprobs, finish = await asyncio.wait_for(pieces.get(), 1.0)
-            except TimeoutError:
-                failed = [one.result for one in futures if one.result and "error" in one.result]
-                if failed:
-                    error = {"message": failed[0]["error"], "code": 400}
-                    yield f"data: {json.dumps({'error': error})}\n\n"
-                    return
-                continue
-            running -= bool(finish)
-            yield f"data: {json.dumps(texts.piece(number, tokens, logprobs, finish))}\n\n"
-        yield "data: [DONE]\n\n"
-    finally:
-        for future in futures:
-            call.service.cancel(call.tenant, future.id)
+    running = count
+    while running:
+        try:
+            number, tokens, logprobs, finish = await asyncio.wait_for(pieces.get(), 1.0)
+        except TimeoutError:
+            failed = [one.result for one in futures if one.result and "error" in one.result]
+            if failed:
+                error = {"message": failed[0]["error"], "code": 400}
+                yield f"data: {json.dumps({'error': error})}\n\n"
+                return
+            continue
+        running -= bool(finish)
+        yield f"data: {json.dumps(texts.piece(number, tokens, logprobs, finish))}\n\n"
+    yield "data: [DONE]\n\n"

@@ -12,6 +12,9 @@ class Quotas:
     tokens_in_flight: int = 2_000_000
     """Of requests that wait or are computed: prompts, samples, and what may be generated."""
     requests_in_flight: int = 4096
+    tokens_to_step: int = 8_000_000
+    """Of one model, whose gradients wait for a step: they are kept to be computed again."""
+    sessions: int = 256
     disk_mb: float = 20_000.0
     """Of a tenant's folder: journals, checkpoints, saved weights."""
     body_mb: float = 64.0
@@ -40,6 +43,21 @@ class Quotas:
                 f"you have {count} models in living sessions, which is all that a tenant may "
                 "have. Close clients that you do not need.",
                 403,
+            )
+
+    def check_sessions(self, count: int) -> None:
+        if count >= self.sessions:
+            raise Refused(
+                f"you have opened {count} sessions within a few minutes, which is all that a "
+                "tenant may have. Share a client between your tasks.",
+                429,
+            )
+
+    def check_step(self, waiting: int, more: int) -> None:
+        if waiting and waiting + more > self.tokens_to_step:
+            raise Refused(
+                f"{waiting:,} tokens wait for an optimizer step of this model, and this has "
+                f"{more:,} more; there may be {self.tokens_to_step:,}. Step more often."
             )
 
     def check_disk(self, used_bytes: int, more: int) -> None:

@@ -4,9 +4,9 @@ carried out as if they had just come."""
 import struct
 from typing import TYPE_CHECKING
 
-from redqueen.serve.commands import ModelShape, Refused, Skip
+from redqueen.serve.commands import Command, ModelShape, Refused, Skip
 from redqueen.serve.journal import Journal
-from redqueen.serve.state import Model, Queued, SamplerWeights
+from redqueen.serve.state import SESSION_S, Model, Queued, SamplerWeights, Session
 from redqueen.serve.store import ModelFolder, read_json
 from redqueen.serve.tenant_folders import TenantFolder
 
@@ -31,7 +31,7 @@ def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
     entries = place.entries()
     for entry in entries:
         if id_ := entry.get("session"):
-            service.add_session(id_, tenant)
+            service.sessions[id_] = Session(id_, tenant, -SESSION_S)  # until it is heard from
     for folder in place.model_folders():
         _open_model(service, tenant, ModelFolder(folder))
     for entry in entries:
@@ -53,7 +53,8 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
         Journal(files.folder / "journal"),
         state["metadata"],
     )
-    done = model.executed = model.stepped = model.checkpointed = state["checkpoint"]
+    model.stepped = model.checkpointed = state["checkpoint"]
+    done = model.executed = model.settled = state.get("settled", state["checkpoint"])
     model.steps = model.steps_at_checkpoint = state["steps"]
     futures = service.futures
     created = futures.add(model.request_id(0), tenant)
@@ -64,12 +65,21 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     for record in model.journal.records():
         sequence, kind, body = unpack_record(record)
         if sequence > done and sequence not in model.waiting:
-            command = Skip(body.decode()) if kind == "skip" else service.decode(kind, body)
+            command = _read_command(service, kind, body)
             future = futures.add(model.request_id(sequence), tenant, command.tokens)
             model.waiting[sequence] = Queued(sequence, command, future, record)
-    for folder in sorted((files.folder / "samplers").glob("[!.]*")):
-        weights = SamplerWeights(read_json(folder / "about.json")["id"], tenant, model)
+    for about in sorted((files.folder / "samplers").glob("[!.]*/about.json")):
+        folder = about.parent
+        weights = SamplerWeights(read_json(about)["id"], tenant, model)
         weights.folder = folder
         service.samplers[weights.id] = model.samplers[weights.id] = weights
-    files.sweep(done, list(model.samplers))
+    files.sweep(model.checkpointed, list(model.samplers))
     service.models[model.id] = model
+
+
+def _read_command(service: "Service", kind: str, body: bytes) -> Command:
+    """One that this server no longer takes, as it was started with other options, fails alone."""
+    try:
+        return Skip(body.decode()) if kind == "skip" else service.decode(kind, body)
+    except Refused as error:
+        return Skip(str(error))

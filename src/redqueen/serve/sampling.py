@@ -4,6 +4,7 @@ Completions take turns: a long one is sampled some hundred tokens at a time, and
 have theirs. It goes on with the random stream where it was, so turns do not show in the text.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
     from redqueen.serve.service import Service
     from redqueen.serve.slots import SlotPool
 
+log = logging.getLogger(__name__)
 _STREAMED_TOKENS = 16
+_BAD_REQUEST = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a value raises that no check has refused. Whatever else torch raises may have broken the
+device: that ends the server, and a restart goes on."""
 _KINDS = 32
 """Sampling settings for which the engine keeps what it captured on a GPU; then it forgets all."""
 
@@ -95,7 +100,22 @@ class SampleRunner:
         for one in placed:
             groups.setdefault(one.sequence.task.key, []).append(one)
         for key, group in groups.items():
-            self._guard([one.sequence.task for one in group], lambda: self._sample(key, group))  # noqa: B023
+            self._sample_or_fail(key, group)
+
+    def _sample_or_fail(self, key: tuple[Any, ...], group: list[Placed]) -> None:
+        """A group together; where that fails for what was asked, each request by itself."""
+        tasks = list(dict.fromkeys(one.sequence.task for one in group))
+        try:
+            self._sample(key, group)
+        except EngineError:
+            raise
+        except (RedQueenError, *_BAD_REQUEST) as error:
+            if len(tasks) == 1:
+                log.exception("a request for samples failed")
+                self._fail(tasks, str(error))
+                return
+            for task in tasks:
+                self._sample_or_fail(key, [one for one in group if one.sequence.task is task])
 
     def _place(self, task: SampleTask, pinned: set[int]) -> int | None:
         weights = task.weights
@@ -209,7 +229,8 @@ class SampleRunner:
             do()
         except EngineError:
             raise
-        except RedQueenError as error:
+        except (RedQueenError, *_BAD_REQUEST) as error:
+            log.exception("log-probabilities of prompts failed")
             self._fail(tasks, str(error))
 
     def _fail(self, tasks: Iterable[SampleTask], message: str) -> None:

@@ -10,27 +10,35 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from redqueen.config.engine import LoraConfig
 from redqueen.engine.shared import SharedEngine
 from redqueen.rng import seed_for
-from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Skip
+from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Skip, Snapshot
+from redqueen.serve.disk import DiskUse
 from redqueen.serve.futures import Future, FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.losses import check_importable
 from redqueen.serve.quotas import Quotas
 from redqueen.serve.restore import open_tenant, pack_record
 from redqueen.serve.sampling import SampleQueue
-from redqueen.serve.state import Model, Queued, SamplerWeights, SampleTask, Sequence
+from redqueen.serve.state import (
+    SESSION_S,
+    Model,
+    Queued,
+    SamplerWeights,
+    SampleTask,
+    Sequence,
+    Session,
+)
 from redqueen.serve.store import (
     MODEL,
     ModelFolder,
     open_server_folder,
     parse_path,
-    size_of,
     write_json,
 )
 from redqueen.serve.tenant_folders import TenantFolder
@@ -38,19 +46,8 @@ from redqueen.serve.tenant_folders import TenantFolder
 BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
-SESSION_S = 300.0
-"""A session from which nothing has come for so long is over."""
-
-
-@dataclass(slots=True)
-class Session:
-    id: str
-    tenant: str
-    seen: float = field(default_factory=time.monotonic)
-
-    @property
-    def alive(self) -> bool:
-        return time.monotonic() - self.seen < SESSION_S
+_SMALL = 65_536
+"""Commands of fewer bytes are taken from tenants whose disk is full, too: a step frees some."""
 
 
 class Service:
@@ -84,6 +81,7 @@ class Service:
         about = {"base": engine.base.fingerprint, "rank": lora.rank, "alpha": lora.alpha}
         open_server_folder(folder, {**about, "targets": list(lora.targets)})
         self.tenants = {name: TenantFolder(folder / name) for name in tenants}
+        self.disk = DiskUse({name: folder / name for name in tenants}, self.quotas)
         for name, place in self.tenants.items():
             open_tenant(self, name, place)
 
@@ -91,13 +89,16 @@ class Service:
 
     def create_session(self, tenant: str) -> str:
         id_ = uuid.uuid4().hex
+        with self.lock:
+            own = [one for one in self.sessions.values() if one.tenant == tenant and one.alive]
+            self.quotas.check_sessions(len(own))
+            self.sessions[id_] = Session(id_, tenant)
         self.tenants[tenant].log({"session": id_})
-        self.add_session(id_, tenant)
         return id_
 
-    def add_session(self, id_: str, tenant: str) -> None:
+    def sessions_of(self, tenant: str) -> list[str]:
         with self.lock:
-            self.sessions[id_] = Session(id_, tenant)
+            return [one.id for one in self.sessions.values() if one.tenant == tenant]
 
     def heartbeat(self, tenant: str, session: str) -> None:
         self._session(tenant, session).seen = time.monotonic()
@@ -128,6 +129,7 @@ class Service:
                 return self.models[id_]
             alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
             self.quotas.check_models(len(alive))
+            self.disk.check(tenant, 12 * self.engine.parameters_each)
             owner.seen = time.monotonic()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
@@ -154,12 +156,19 @@ class Service:
         model = self.model(tenant, model_id)
         if not isinstance(sequence, int) or not 1 <= sequence < 1 << 31:
             raise Refused(f"seq_id counts a model's requests from 1; got {sequence!r}")
+        if sequence > model.executed + self.quotas.requests_in_flight:
+            raise Refused(f"request {sequence} is far ahead: {model.executed} were answered", 429)
         try:
             command = self.decode(kind, body)
+            if len(body) > _SMALL:
+                self.disk.check(tenant, len(body))
+            record = pack_record(sequence, kind, body)
         except Refused as error:  # it keeps its place, or those after it would wait for ever
-            command, kind, body = Skip(str(error)), "skip", str(error).encode()
-        id_, record = model.request_id(sequence), pack_record(sequence, kind, body)
+            command, record = _skip(sequence, error)
+        id_ = model.request_id(sequence)
         with self.lock:
+            while sequence in model.reserved:  # sent twice at once: not answered before it is safe
+                self.lock.wait()
             known = self.futures.find(id_, tenant)
             if known is not None:  # the request was repeated
                 return known
@@ -171,10 +180,7 @@ class Service:
             except Refused as error:
                 if error.status != 413:
                     raise
-                command, record = (
-                    Skip(str(error)),
-                    pack_record(sequence, "skip", str(error).encode()),
-                )
+                command, record = _skip(sequence, error)
             self.sessions[model.session].seen = time.monotonic()
             future = self.futures.add(id_, tenant, command.tokens)
             model.reserved.add(sequence)
@@ -184,7 +190,8 @@ class Service:
             with self.lock:
                 model.reserved.discard(sequence)
                 self.futures.fail(future, "")
-                del self.futures.futures[id_]
+                self.futures.forget(future)
+                self.lock.notify_all()
             raise Refused(f"the server's disk: {error.strerror}", 503) from error
         with self.lock:
             model.reserved.discard(sequence)
@@ -200,7 +207,8 @@ class Service:
                 return
             model.waiting.pop(queued.sequence, None)
             model.executed, model.busy = queued.sequence, False
-            model.history.append(queued)
+            model.history[queued.sequence] = queued.record
+            model.history_bytes += len(queued.record)
             self.active[model.tenant] = time.monotonic()
             self.futures.resolve(queued.future, result)
 
@@ -231,6 +239,8 @@ class Service:
 
     def sampler(self, tenant: str, id_: Any) -> SamplerWeights:
         weights = self.samplers.get(id_) if isinstance(id_, str) else None
+        if weights is None and self._is_coming(tenant, id_):
+            raise Refused("this sampler is not taken yet: ask again in a moment", 503)
         if weights is None or weights.tenant not in (tenant, None):
             raise Refused(
                 f"you have no sampler {str(id_)[:120]!r}. The newest {self.quotas.samplers} "
@@ -238,6 +248,13 @@ class Service:
                 404,
             )
         return weights
+
+    def _is_coming(self, tenant: str, id_: Any) -> bool:
+        """Whether a command that waits makes this sampler: after a restart it was there before."""
+        with self.lock:
+            waiting = [one for m in self._models_of(tenant) for one in m.waiting.values()]
+        commands = (one.command for one in waiting)
+        return any(isinstance(one, Snapshot) and one.sampler == id_ for one in commands)
 
     def sample(
         self, tenant: str, weights: SamplerWeights, order: SampleOrder, on_piece: Any = None
@@ -271,13 +288,14 @@ class Service:
                 Sequence(task, seed_for(seed, "sample", number)) for number in range(order.count)
             ]
             weights.tasks += 1
+            # However it ends: answered, failed, or canceled while it waits.
+            future.callbacks.append(weights.release)
             self.queue.add(task)
             self.lock.notify_all()
         return future
 
     def finish_sample(self, task: SampleTask) -> None:
-        if task.weights.tasks and (task.done or task.future.done):
-            task.weights.tasks -= 1
+        if task.done or task.future.done:
             self.active[task.future.tenant] = time.monotonic()
         if task.done:
             self.futures.resolve(task.future, task.to_result())
@@ -300,11 +318,7 @@ class Service:
         return model.files.saved(kind, name), about
 
     def about_saved(self, model: Model, kind: str, name: str) -> dict[str, Any]:
-        found = {(k, n): about for k, n, about in model.files.all_saved()}
-        return found.get((kind, name), {})
-
-    def disk_used(self, tenant: str) -> int:
-        return size_of(self.tenants[tenant].folder)
+        return model.files.about(kind, name) or {}
 
     def write_model(self, model: Model, answers: Mapping[str, Any]) -> None:
         state = {
@@ -313,10 +327,17 @@ class Service:
             "shape": asdict(model.shape),
             "metadata": model.metadata,
             "checkpoint": model.checkpointed,
+            "settled": model.settled,
             "steps": model.steps_at_checkpoint,
             "answers": answers,
         }
         write_json(model.files.folder / "model.json", state)
+
+
+def _skip(sequence: int, error: Refused) -> tuple[Skip, bytes]:
+    """What a command becomes that cannot be carried out."""
+    told = str(error).encode("utf-8", "replace")
+    return Skip(told.decode()), pack_record(sequence, "skip", told)
 
 
 def _bare(engine: SharedEngine) -> Any:

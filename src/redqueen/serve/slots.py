@@ -7,7 +7,9 @@ from itertools import count
 
 from redqueen.engine.shared import SharedEngine
 from redqueen.models.peft_io import load_adapter
+from redqueen.serve.commands import Command, ForwardBackward
 from redqueen.serve.losses import bind
+from redqueen.serve.restore import unpack_record
 from redqueen.serve.state import Model, SamplerWeights
 from redqueen.serve.store import MODEL
 from redqueen.serve.weights import pad_adapter, shape_adapter
@@ -16,8 +18,13 @@ Occupant = Model | SamplerWeights
 
 
 class SlotPool:
-    def __init__(self, engine: SharedEngine, park: Callable[[Model, int], None]) -> None:
-        self.engine, self.park = engine, park
+    def __init__(
+        self,
+        engine: SharedEngine,
+        park: Callable[[Model, int], None],
+        decode: Callable[[str, bytes], Command],
+    ) -> None:
+        self.engine, self.park, self.decode = engine, park, decode
         """`park` writes a model that is about to leave its slot."""
         self.occupants: list[Occupant | None] = [None] * engine.slots
         self.last_used = [0] * engine.slots
@@ -78,7 +85,9 @@ class SlotPool:
     def restore_gradients(self, model: Model, slot: int) -> None:
         """Those that wait for a step are computed again from what was sent."""
         self.engine.clear_gradients([slot])
-        for command in model.pending:
+        for record in model.pending:
+            command = self.decode(*unpack_record(record)[1:])
+            assert isinstance(command, ForwardBackward)
             samples = [datum.to_sample(slot) for datum in command.data]
             self.engine.score(samples, bind(command.loss), backward=True)
 

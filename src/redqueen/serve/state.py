@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from redqueen.serve.commands import Command, ForwardBackward, ModelShape, SampleOrder
+from redqueen.serve.commands import Command, ModelShape, SampleOrder
 from redqueen.serve.futures import Future
 from redqueen.serve.journal import Journal
 from redqueen.serve.store import ModelFolder
@@ -15,6 +15,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from redqueen.models.adapter import Adapter
+
+
+SESSION_S = 300.0
+"""A session from which nothing has come for so long is over."""
+
+
+@dataclass(slots=True)
+class Session:
+    id: str
+    tenant: str
+    seen: float = field(default_factory=time.monotonic)
+
+    @property
+    def alive(self) -> bool:
+        return time.monotonic() - self.seen < SESSION_S
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +46,10 @@ class SamplerWeights:
     """A PEFT folder."""
     tasks: int = 0
     """Requests that need it."""
+
+    def release(self) -> None:
+        """One request less needs it."""
+        self.tasks -= 1
 
     @property
     def is_current(self) -> bool:
@@ -63,16 +82,20 @@ class Model:
     stepped: int = 0
     """The last command that changed the weights."""
     checkpointed: int = 0
-    """The last command in the checkpoint; 0: there is none, the model is new."""
+    """The last step in the checkpoint; 0: there is none, the model is new."""
+    settled: int = 0
+    """The last command that need not be carried out again after a kill."""
     steps: int = 0
     steps_at_checkpoint: int = 0
     waiting: dict[int, Queued] = field(default_factory=dict)
     reserved: set[int] = field(default_factory=set)
     """Commands that are being written to the journal."""
-    history: list[Queued] = field(default_factory=list)
-    """Carried out, and not in the checkpoint."""
-    pending: list[ForwardBackward] = field(default_factory=list)
-    """Whose gradients wait for a step."""
+    history: dict[int, bytes] = field(default_factory=dict)
+    """Records of commands that were carried out and are not settled."""
+    history_bytes: int = 0
+    pending: list[bytes] = field(default_factory=list)
+    """Records of passes whose gradients wait for a step."""
+    pending_tokens: int = 0
     samplers: dict[str, SamplerWeights] = field(default_factory=dict)
     """Unnamed ones, oldest first."""
     last_used: float = field(default_factory=time.monotonic)
@@ -86,6 +109,10 @@ class Model:
     @property
     def has_gap(self) -> bool:
         return bool(self.waiting) and self.executed + 1 not in self.waiting
+
+    def forget_gradients(self) -> None:
+        self.pending.clear()
+        self.pending_tokens = 0
 
     @property
     def is_changed(self) -> bool:

@@ -11,10 +11,10 @@
 Names in paths are the server's own, or match `NAME`; nothing else of a request becomes a path.
 """
 
+import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -62,6 +62,15 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
     else:
         new.rename(target)
     sync(target.parent)
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder that a kill must not leave in half: it loses its name first."""
+    gone = folder.with_name(f".{folder.name}.gone")
+    remove_tree(gone)
+    folder.rename(gone)
+    sync(folder.parent)
+    remove_tree(gone)
 
 
 def open_server_folder(folder: Path, about: Mapping[str, Any]) -> None:
@@ -131,27 +140,31 @@ class ModelFolder:
 
     def all_saved(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
         """Kind, name and what is known of each; those whose time is over are removed."""
-        today = datetime.now(UTC).isoformat()
         for kind in KINDS:
             for folder in sorted((self.folder / kind).glob("[!.]*")):
-                try:
-                    about = read_json(folder / "about.json")
-                except (OSError, ValueError):
-                    continue
-                if about.get("expires_at") and about["expires_at"] < today:
-                    remove_tree(folder)
-                else:
+                if about := self._about(folder):
                     yield kind, folder.name, {**about, "bytes": size_of(folder)}
+
+    def about(self, kind: str, name: str) -> dict[str, Any] | None:
+        return self._about(self.saved(kind, name))
+
+    def _about(self, folder: Path) -> dict[str, Any] | None:
+        """None: it is not there, or its time is over."""
+        try:
+            about = read_json(folder / "about.json")
+        except (OSError, ValueError):
+            return None
+        if about.get("expires_at") and about["expires_at"] < datetime.now(UTC).isoformat():
+            with contextlib.suppress(OSError):  # somebody else has just done it
+                discard(folder)
+            return None
+        return about
 
     def delete(self, kind: str, name: str) -> None:
         folder = self.saved(kind, name)
         if not folder.is_dir():
             raise Refused(f"there is no checkpoint {kind}/{name}", 404)
-        gone = folder.with_name(f".{name}.gone")
-        remove_tree(gone)
-        folder.rename(gone)
-        sync(folder.parent)
-        shutil.rmtree(gone, ignore_errors=True)
+        discard(folder)
 
     def sweep(self, checkpoint: int, samplers: Sequence[str]) -> None:
         """Remove checkpoints and samplers that no longer count, and what a kill left half
@@ -159,10 +172,10 @@ class ModelFolder:
         living = [self.sampler(id_) for id_ in samplers]
         for folder in (self.folder / "samplers").glob("[!.]*"):
             if folder not in living:
-                remove_tree(folder)
+                discard(folder)
         for folder in self.folder.glob("checkpoint-*"):
             if folder != self.checkpoint(checkpoint):
-                remove_tree(folder)
+                discard(folder)
         for place in (self.folder, *(self.folder / kind for kind in (*KINDS, "samplers"))):
             for folder in place.glob(".*"):
                 name = folder.name[1:].removesuffix(".old")

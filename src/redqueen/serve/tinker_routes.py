@@ -12,7 +12,7 @@ from redqueen.serve.commands import Refused
 from redqueen.serve.futures import Future
 from redqueen.serve.gate import Call, Gate
 from redqueen.serve.tinker_replies import encode_result
-from redqueen.serve.tinker_wire import parse_message, read_shape
+from redqueen.serve.tinker_wire import parse_message, read_count, read_metadata, read_shape
 
 _POLL_S = 20.0
 """The SDK gives up a poll after 45 seconds and asks again."""
@@ -121,8 +121,7 @@ async def _heartbeat(call: Call) -> Response:
 
 
 async def _sessions(call: Call) -> Response:
-    own = [one.id for one in call.service.sessions.values() if one.tenant == call.tenant]
-    return JSONResponse({"sessions": own})
+    return JSONResponse({"sessions": call.service.sessions_of(call.tenant)})
 
 
 async def _one_session(call: Call) -> Response:
@@ -152,11 +151,9 @@ def _check_base(call: Call, name: Any) -> None:
 async def _create_model(call: Call) -> Response:
     request = call.json
     _check_base(call, request.get("base_model"))
-    number = request["model_seq_id"]
-    if type(number) is not int or number < 0:
-        raise Refused("model_seq_id is a whole number")
+    number = read_count(request, "model_seq_id")
     shape = read_shape(request, uuid.uuid4().int)
-    metadata = request.get("user_metadata") or {}
+    metadata = read_metadata(request)
     model = await call.run(
         call.service.create_model, call.tenant, request["session_id"], number, shape, metadata
     )
@@ -230,9 +227,7 @@ async def _weights_info(call: Call) -> Response:
 
 async def _create_sampling_session(call: Call) -> Response:
     request = call.json
-    number, path = request["sampling_session_seq_id"], request.get("model_path")
-    if type(number) is not int or number < 0:
-        raise Refused("sampling_session_seq_id is a whole number")
+    number, path = read_count(request, "sampling_session_seq_id"), request.get("model_path")
     if path is None:
         _check_base(call, request.get("base_model"))
     id_ = await call.run(
@@ -278,7 +273,7 @@ async def _retrieve(call: Call) -> Response:
         return JSONResponse({**body, "queue_state_reason": reason}, 408)
     assert future.result is not None
     future.fetched = True
-    encoded = encode_result(future.result)
+    encoded = await call.run(encode_result, future.result)  # it may be large
     if encoded is None:
         return JSONResponse(future.result)
     return Response(encoded, media_type=_PROTOBUF)

@@ -55,7 +55,8 @@ async def training_runs(call: Call) -> Response:
 
 
 async def training_run(call: Call) -> Response:
-    return JSONResponse(_run_of(call, call.service.model(call.tenant, call.path("model"))))
+    model = call.service.model(call.tenant, call.path("model"))
+    return JSONResponse(await call.run(_run_of, call, model))
 
 
 async def checkpoints(call: Call) -> Response:

@@ -142,7 +142,7 @@ def make_order(
     count = request.get("num_samples", 1)
     if type(count) is not int or not 1 <= count <= _MOST_SAMPLES:
         raise Refused(f"1 to {_MOST_SAMPLES} samples of a prompt can be asked for; got {count!r}")
-    stop_tokens, stop_texts = _stops(params.get("stop"))
+    stop_tokens, stop_texts = _stops(params.get("stop"), decoder.vocabulary)
     return SampleOrder(
         tuple(tokens),
         count,
@@ -156,7 +156,7 @@ def make_order(
     )
 
 
-def _stops(stop: Any) -> tuple[frozenset[int] | None, tuple[str, ...]]:
+def _stops(stop: Any, vocabulary: int) -> tuple[frozenset[int] | None, tuple[str, ...]]:
     """None: where the model ends its turn. A list: there, and nowhere else."""
     if stop is None:
         return None, ()
@@ -164,9 +164,11 @@ def _stops(stop: Any) -> tuple[frozenset[int] | None, tuple[str, ...]]:
     if isinstance(given, list) and len(given) <= 64:
         if all(isinstance(one, str) and 0 < len(one) <= 256 for one in given) and given:
             return None, tuple(sorted(set(given)))
-        if all(type(one) is int for one in given):
+        if all(type(one) is int and 0 <= one < vocabulary for one in given):
             return frozenset(given), ()
-    raise Refused("stop is a text, a list of texts, or a list of token ids, 64 at most")
+    raise Refused(
+        "stop is a text, a list of texts, or a list of token ids of this model, 64 at most"
+    )
 
 
 def _number(table: Mapping[str, Any], name: str, default: float, low: float, high: float) -> float:
@@ -198,21 +200,38 @@ def _optim_step(request: Mapping[str, Any]) -> OptimStep:
 def _save(kind: str, request: Mapping[str, Any]) -> Command:
     name = request.get("path")
     if name is None and kind == "save_weights_for_sampler":
-        number = request.get("sampling_session_seq_id")
-        if type(number) is not int or number < 0:
-            raise Refused("an unnamed sampler needs sampling_session_seq_id")
+        number = read_count(request, "sampling_session_seq_id")
         session = str(request.get("model_id")).partition(":train:")[0]
         return Snapshot(f"{session}:sample:{number}")
     if request.get("age_encryption_recipients"):
         raise Refused("encrypted exports are not supported by this server")
-    ttl, metadata = request.get("ttl_seconds"), request.get("user_metadata") or {}
+    ttl = request.get("ttl_seconds")
     if ttl is not None and (type(ttl) is not int or not 1 <= ttl < 1 << 32):
         raise Refused(f"ttl_seconds is a positive number; got {ttl!r}")
-    if not isinstance(metadata, dict) or len(json.dumps(metadata)) > 65_536:
-        raise Refused("user_metadata is a table of at most 64 kB")
     return SaveWeights(
-        _SAVES[kind], check_name(name), bool(request.get("overwrite")), ttl, metadata
+        _SAVES[kind], check_name(name), bool(request.get("overwrite")), ttl, read_metadata(request)
     )
+
+
+def read_metadata(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tenant notes with a model or a checkpoint. It is told again as JSON: what JSON does
+    not have is refused."""
+    metadata = request.get("user_metadata") or {}
+    try:
+        text = json.dumps(metadata, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        raise Refused(f"user_metadata is no JSON: {str(error)[:80]}") from error
+    if not isinstance(metadata, dict) or len(text) > 65_536:
+        raise Refused("user_metadata is a table of at most 64 kB")
+    return metadata
+
+
+def read_count(request: Mapping[str, Any], name: str) -> int:
+    """A number that becomes part of an id, and so of the name of a file."""
+    number = request.get(name)
+    if type(number) is not int or not 0 <= number < 1 << 31:
+        raise Refused(f"{name} is a whole number below 2^31; got {str(number)[:80]!r}")
+    return number
 
 
 def read_shape(request: Mapping[str, Any], seed: int) -> ModelShape:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from redqueen.errors import EngineError, RedQueenError
 from redqueen.models.peft_io import load_adapter, save_adapter
+from redqueen.serve.checkpoints import HISTORY_BYTES, Checkpoints
 from redqueen.serve.commands import (
     ForwardBackward,
     LoadWeights,
@@ -22,7 +23,7 @@ from redqueen.serve.commands import (
 from redqueen.serve.losses import bind
 from redqueen.serve.slots import SlotPool
 from redqueen.serve.state import Model, Queued, SamplerWeights
-from redqueen.serve.store import MODEL, write_folder, write_json
+from redqueen.serve.store import MODEL
 from redqueen.serve.weights import pad_adapter, shape_adapter, trim_adapter
 
 if TYPE_CHECKING:
@@ -35,8 +36,6 @@ _SAVED = {
     "sampler_weights": "save_weights_for_sampler",
     "external_weights": "save_weights_external",
 }
-_KEPT_ANSWERS = 8
-"""Newest answers that a checkpoint keeps even if they were fetched: the reply may be lost."""
 
 
 class Trainer:
@@ -44,8 +43,8 @@ class Trainer:
 
     def __init__(self, service: "Service", checkpoint_every: int) -> None:
         self.service, self.engine = service, service.engine
-        self.checkpoint_every = checkpoint_every
-        self.slots = SlotPool(self.engine, self.park)
+        self.checkpoint_every, self.checkpoints = checkpoint_every, Checkpoints(service)
+        self.slots = SlotPool(self.engine, self.checkpoints.park, service.decode)
         self.passes: list[int] = []
         """Tenants in each training pass, for whoever measures."""
 
@@ -54,7 +53,7 @@ class Trainer:
         placed: dict[int, tuple[Work, int]] = {}
         pinned: set[int] = set()
         for work in works:
-            slot = self._attempt(work, lambda model, _: self.slots.place(model, pinned))
+            slot = self._attempt(work, lambda model, queued: self._admit(model, queued, pinned))
             if slot is None:
                 self._put_back(work)
             else:
@@ -74,6 +73,14 @@ class Trainer:
             self._pass(group, loss, backward)
         if steps:
             self._step(steps)
+        for (model, _), slot in placed.values():
+            if model.history_bytes > HISTORY_BYTES and not model.pending:
+                self.checkpoints.write_in_passing(model, slot)
+
+    def _admit(self, model: Model, queued: Queued, pinned: set[int]) -> int | None:
+        if isinstance(queued.command, ForwardBackward) and queued.command.backward:
+            self.service.quotas.check_step(model.pending_tokens, queued.command.tokens)
+        return self.slots.place(model, pinned)
 
     # passes
 
@@ -119,7 +126,8 @@ class Trainer:
         for ((model, queued), slot), count in zip(group, counts, strict=True):
             assert isinstance(queued.command, ForwardBackward)
             if backward:
-                model.pending.append(queued.command)
+                model.pending.append(queued.record)
+                model.pending_tokens += queued.command.tokens
             logprobs = scored.logprobs[start : start + count]
             start += count
             value = scored.losses.get(slot, 0.0)
@@ -132,10 +140,10 @@ class Trainer:
         for (model, queued), slot in group:
             assert isinstance(queued.command, OptimStep)
             settings[slot] = queued.command.settings
-            self.read_samplers(model, slot)
+            self.checkpoints.read_samplers(model, slot)
         stats = self.engine.step_only(settings)
         for (model, queued), slot in group:
-            model.pending.clear()
+            model.forget_gradients()
             norm = stats.grad_norms[slot]
             model.stepped = queued.sequence
             if slot in stats.diverged:
@@ -150,7 +158,7 @@ class Trainer:
             metrics = {"grad_norm": norm, "step": float(model.steps)}
             self._finish(model, queued, {"type": "optim_step", "metrics": metrics})
             if model.steps - model.steps_at_checkpoint >= self.checkpoint_every:
-                self.checkpoint(model, slot)
+                self.checkpoints.write_in_passing(model, slot)
 
     # one model
 
@@ -174,7 +182,7 @@ class Trainer:
             model.stepped = queued.sequence
             result = {"type": "load_weights", "path": command.path, "model_id": model.id}
             # What it was loaded from may be deleted later: it is not loaded again after a kill.
-            self.checkpoint(model, slot, {str(queued.sequence): result})
+            self.checkpoints.write(model, slot, {str(queued.sequence): result})
             self._finish(model, queued, result)
 
     def _take_snapshot(self, model: Model, command: Snapshot) -> None:
@@ -187,14 +195,6 @@ class Trainer:
             for old in idle[: max(surplus, 0)]:
                 del model.samplers[old.id]
                 self.service.samplers.pop(old.id, None)
-
-    def read_samplers(self, model: Model, slot: int) -> None:
-        """Samplers get weights of their own before the model's change."""
-        current = [one for one in model.samplers.values() if one.is_current]
-        if current:
-            adapter = self.engine.read(slot)
-            for one in current:
-                one.adapter = adapter
 
     def _save(self, model: Model, slot: int, command: SaveWeights, sequence: int) -> None:
         place = model.files.saved(command.kind, command.name)
@@ -209,7 +209,7 @@ class Trainer:
                 )
         factor = 3 if command.kind == "weights" else 1
         needed = factor * 4 * self.engine.parameters_each
-        self.service.quotas.check_disk(self.service.disk_used(model.tenant), needed)
+        self.service.disk.check(model.tenant, needed, fresh=True)
 
         def write(folder: Path) -> None:
             if command.kind == "weights":
@@ -236,7 +236,7 @@ class Trainer:
         folder, about = self.service.saved_folder(model.tenant, command.path)
         if about["rank"] > model.shape.rank:
             raise Refused(f"{command.path} has rank {about['rank']}, this model {model.shape.rank}")
-        self.read_samplers(model, slot)
+        self.checkpoints.read_samplers(model, slot)
         inner = folder / "adapters" / MODEL
         if command.optimizer:
             if not inner.is_dir():
@@ -247,58 +247,7 @@ class Trainer:
             padded = shape_adapter(pad_adapter(adapter, self.slots.template), model.shape)
             self.engine.write(slot, padded, reset_optimizer=True)
         self.engine.clear_gradients([slot])
-        model.pending.clear()
-
-    # durability
-
-    def park(self, model: Model, slot: int) -> None:
-        self.read_samplers(model, slot)
-        if model.is_changed:
-            self.checkpoint(model, slot)
-
-    def checkpoint(self, model: Model, slot: int, also: dict[str, Any] | None = None) -> None:
-        """Weights and optimizer to the disk, and the journal without what is in them. A kill at
-        any point leaves either this checkpoint or the one before with all commands since. `also`
-        are answers that are not given yet."""
-        sequence = model.stepped
-        folder = model.files.checkpoint(sequence)
-        if not folder.exists():
-            write_folder(folder, lambda new: _drop(self.engine.save(new, {slot: MODEL})))
-        for one in model.samplers.values():
-            if one.adapter is not None:
-                self._write_sampler(model, one)
-        with self.service.lock:
-            answers = {**self._answers(model, sequence), **(also or {})}
-            model.checkpointed, model.steps_at_checkpoint = sequence, model.steps
-            model.history = [one for one in model.history if one.sequence > sequence]
-            self.service.write_model(model, answers)
-            later = [*model.history, *model.waiting.values()]
-            records = {one.sequence: one.record for one in later if one.sequence > sequence}
-            if not model.reserved:  # somebody appends at this moment: next time
-                model.journal.keep(records[number] for number in sorted(records))
-        model.files.sweep(sequence, [one.id for one in model.samplers.values()])
-
-    def _write_sampler(self, model: Model, weights: SamplerWeights) -> None:
-        assert weights.adapter is not None
-        adapter, base = trim_adapter(weights.adapter, model.shape), self.engine.base
-        place = model.files.sampler(weights.id)
-
-        def write(folder: Path) -> None:
-            save_adapter(adapter, folder, base=base.name, fingerprint=base.fingerprint)
-            write_json(folder / "about.json", {"id": weights.id})
-
-        write_folder(place, write)
-        weights.folder, weights.adapter = place, None
-
-    def _answers(self, model: Model, sequence: int) -> dict[str, Any]:
-        """Of commands in the checkpoint, which no replay will answer again."""
-        answers = dict[str, Any]()
-        for number in range(max(1, sequence - 64), sequence + 1):
-            future = self.service.futures.futures.get(model.request_id(number))
-            recent = number > sequence - _KEPT_ANSWERS
-            if future is not None and future.result is not None and (recent or not future.fetched):
-                answers[str(number)] = future.result
-        return answers
+        model.forget_gradients()
 
     # results
 
@@ -325,7 +274,3 @@ class Trainer:
 
     def _fail(self, model: Model, queued: Queued, message: str, category: str = "user") -> None:
         self.service.finish(model, queued, {"error": message, "category": category})
-
-
-def _drop(value: object) -> None:
-    """A result that nobody needs."""

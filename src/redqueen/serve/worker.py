@@ -136,4 +136,4 @@ class Worker(threading.Thread):
     def _park_all(self) -> None:
         for slot, who in enumerate(self.trainer.slots.occupants):
             if isinstance(who, Model):
-                self.trainer.park(who, slot)
+                self.trainer.checkpoints.park(who, slot)

@@ -3,7 +3,7 @@
 Every tenant runs the same RL loop, through the service: commands are encoded, checked, written to
 journals and gathered as those of HTTP clients are, and only HTTP itself is left out, so that the
 clients' own time does not count. The total work is the same whatever the number of tenants:
-completions are sampled to a fixed length and trained on.
+completions are sampled to a fixed length and trained on. So random weights do, too.
 """
 
 import json
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import Random
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,10 +23,13 @@ from rich.table import Table
 
 from redqueen.cli.console import note, note_others
 from redqueen.cli.options import Device, Json
+from redqueen.cli.serve import check_installed
 from redqueen.engine.cpu_load import LoadMeter
+from redqueen.errors import EngineError
 
 if TYPE_CHECKING:
-    from redqueen.serve.app import ModelServer
+    from redqueen.engine.shared import SharedEngine
+    from redqueen.serve.app import ModelServer, ServeSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Work:
     tokens: int
     attempts: int
     steps: int
+    warmup: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +57,18 @@ class Measured:
     trained_together: float
     latency_s: float
     """From a request to its answer, on average: queueing and computing."""
+    median_step_s: float
+    """Of all steps of all tenants: what happens once, such as a graph that is captured late, does
+    not show in it."""
 
 
 def serve(
-    base: Annotated[str, typer.Option(help="A base: pawn, a folder, owner/model.")] = "pawn",
+    base: Annotated[
+        str,
+        typer.Option(
+            help="A base (pawn, a folder, ...) or a shape with random weights: 0.5b, 1.5b, 7b."
+        ),
+    ] = "pawn",
     tenants: Annotated[
         list[int] | None, typer.Option(help="Numbers of tenants; 1 is always measured.")
     ] = None,
@@ -65,7 +78,8 @@ def serve(
     attempts: Annotated[int, typer.Option(min=1, help="Completions of each prompt.")] = 8,
     prompt_tokens: Annotated[int, typer.Option(min=2, help="Tokens of each prompt.")] = 64,
     tokens: Annotated[int, typer.Option(min=1, help="Of each completion.")] = 64,
-    steps: Annotated[int, typer.Option(min=1, help="Measured; one more comes before.")] = 4,
+    steps: Annotated[int, typer.Option(min=1, help="Measured.")] = 4,
+    warmup: Annotated[int, typer.Option(min=1, help="Steps before those.")] = 1,
     rank: Annotated[int, typer.Option(min=1, help="Of the adapters.")] = 8,
     peft: Annotated[
         bool, typer.Option("--peft", help="Also PEFT, one adapter after another.")
@@ -76,8 +90,9 @@ def serve(
 ) -> None:
     """What it costs to share a device: tenants who train at the same time, against one who does
     the same work alone."""
+    check_installed("starlette", "tinker")
     counts = sorted({1, *(tenants or (2, 4, 8, 16))})
-    work = Work(completions, prompt_tokens, tokens, attempts, steps)
+    work = Work(completions, prompt_tokens, tokens, attempts, steps, warmup)
     if completions % (attempts * counts[-1]):
         note(f"{completions} completions are not the same number for {counts[-1]} tenants")
     rows: list[Measured] = []
@@ -86,7 +101,7 @@ def serve(
         row = _measure(base, count, work, rank, threads, device)
         first = rows[0].seconds if rows else row.seconds
         rows.append(_with_ratio(row, first))
-        note(f"{count} tenants: {row.seconds:.2f} s")
+        note(f"{count} tenants: {row.seconds:.2f} s, {row.seconds / first:.2f} of one")
     others = _peft(base, counts[-1], work, rank, device) if peft else None
     note_others(load.others())
     if as_json:
@@ -103,7 +118,9 @@ def _with_ratio(row: Measured, first: float) -> Measured:
 
 
 def _table(rows: Sequence[Measured]) -> Table:
-    table = Table("tenants", "seconds", "/ one", "tokens/s", "sampled", "trained", "latency")
+    table = Table(
+        "tenants", "seconds", "/ one", "tokens/s", "sampled", "trained", "latency", "step"
+    )
     for row in rows:
         table.add_row(
             str(row.tenants),
@@ -113,6 +130,7 @@ def _table(rows: Sequence[Measured]) -> Table:
             f"{row.sampled_together:.1f} together",
             f"{row.trained_together:.1f} together",
             f"{row.latency_s:.3f} s",
+            f"{row.median_step_s:.3f} s",
         )
     return table
 
@@ -133,35 +151,64 @@ def _measure(base: str, count: int, work: Work, rank: int, threads: int, device:
             device,
             keys=keys,
         )
-        server = ModelServer(settings)
+        note(f"{count} tenants: loading {base}")
+        server = ModelServer(settings, _random_engine(settings))
         try:
             return _play(server, count, work)
         finally:
             server.close()
 
 
+def _random_engine(settings: "ServeSettings") -> "SharedEngine | None":
+    """Of a shape with random weights; None: the base is one that can be loaded."""
+    from redqueen.cli.bench.shapes import SHAPES
+
+    if settings.base not in SHAPES:
+        return None
+    from redqueen.cli.bench.workload import bench_base
+    from redqueen.engine.torch.shared import SharedTorchEngine
+    from redqueen.models.base import pick_device
+
+    loaded = bench_base(settings.base, pick_device(settings.device))
+    return SharedTorchEngine(loaded, settings.slots, settings.engine, settings.lora)
+
+
 def _play(server: "ModelServer", count: int, work: Work) -> Measured:
     loops = [_Loop(server, f"t{number}", number, count, work) for number in range(count)]
     barrier = threading.Barrier(count + 1)
 
+    errors: list[BaseException] = []
+
     def run(loop: _Loop) -> None:
-        loop.step(0)  # warm-up
-        barrier.wait()
-        for number in range(work.steps):
-            loop.step(1 + number)
-        barrier.wait()
+        try:
+            for number in range(work.warmup):
+                loop.step(number)
+            barrier.wait()
+            for number in range(work.steps):
+                loop.step(work.warmup + number)
+            barrier.wait()
+        except Exception as error:  # noqa: BLE001  (nobody waits for a tenant that has failed)
+            errors.append(error)
+            barrier.abort()
+
+    def meet() -> None:
+        try:
+            barrier.wait()
+        except threading.BrokenBarrierError as error:
+            raise errors[0] from error
 
     workers = [threading.Thread(target=run, args=(loop,), daemon=True) for loop in loops]
     for worker in workers:
         worker.start()
-    barrier.wait()
+    meet()
     calls, passes = server.worker.runner.calls, server.worker.trainer.passes
     calls.clear()
     passes.clear()
     for loop in loops:
         loop.waits.clear()
+        loop.steps.clear()
     started = time.perf_counter()
-    barrier.wait()
+    meet()
     seconds = time.perf_counter() - started
     waits = [wait for loop in loops for wait in loop.waits]
     return Measured(
@@ -172,6 +219,7 @@ def _play(server: "ModelServer", count: int, work: Work) -> Measured:
         sum(calls) / len(calls),
         sum(passes) / len(passes),
         sum(waits) / len(waits),
+        median(step for loop in loops for step in loop.steps),
     )
 
 
@@ -183,7 +231,8 @@ class _Loop:
     ) -> None:
         from redqueen.serve.commands import ModelShape
 
-        self.service, self.name, self.work = server.service, name, work
+        self.server, self.service, self.name, self.work = server, server.service, name, work
+        self.progress = f"{count} tenants: step" if number == 0 else ""
         rank = server.settings.lora.rank
         session = self.service.create_session(name)
         self.model = self.service.create_model(name, session, 0, ModelShape(rank, number))
@@ -194,8 +243,18 @@ class _Loop:
         ]
         self.sequence = 0
         self.waits: list[float] = []
+        self.steps: list[float] = []
 
     def step(self, number: int) -> None:
+        started = time.perf_counter()
+        self._step(number)
+        self.steps.append(time.perf_counter() - started)
+        if self.progress:
+            done, of = number + 1 - self.work.warmup, self.work.steps
+            where = f"{done} of {of}" if done > 0 else "before the measured ones"
+            note(f"{self.progress} {where}, {self.steps[-1]:.2f} s")
+
+    def _step(self, number: int) -> None:
         from redqueen.serve.commands import SampleOrder
 
         sampler = f"{self.model.session}:sample:{number}"
@@ -232,7 +291,9 @@ class _Loop:
                 future.callbacks.append(event.set)
             else:
                 event.set()
-        event.wait()
+        while not event.wait(1.0):
+            if self.server.worker.failure is not None:
+                raise EngineError(f"the engine failed: {self.server.worker.failure}")
         self.waits.append(time.perf_counter() - started)
         assert future.result is not None and "error" not in future.result, future.result
         result: dict[str, Any] = future.result
