@@ -128,8 +128,9 @@ class UpdateConfig(Section):
     is, they fall. 0: rates stay as they are."""
     target_gain: float = Field(default=0.3, gt=0)
     """How fast: the logarithm of the rates changes by this times the difference in every step."""
-    target_bounds: tuple[PositiveFloat, PositiveFloat] = (0.05, 20.0)
-    """Smallest and largest factor on the rates."""
+    target_bounds: tuple[PositiveFloat, PositiveFloat] = (0.05, 2.0)
+    """Smallest and largest factor on the rates. Rates several times as high as a good one destroy
+    teachers: most of what they write is then invalid."""
     teacher_kl: float | None = Field(default=None, ge=0)
     """Of teachers, where it is to differ."""
     teacher_loss: Annotated[OneOf, chosen_from("loss")] | None = None
