@@ -9,7 +9,7 @@ BIN := .venv/bin
 
 demo: setup
 	$(BIN)/redqueen doctor
-	$(BIN)/redqueen run
+	$(BIN)/redqueen run pawn-deduction
 
 # Under a minute on two cores: no test that is slow, needs a GPU, or needs benchmark files.
 check: lint

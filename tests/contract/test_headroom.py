@@ -5,14 +5,14 @@ import pytest
 from redqueen.evaluate import headroom
 from redqueen.evaluate.headroom import Headroom, make_problems, measure_headroom
 from redqueen.pawn.heldout import load_suite
-from redqueen.pawn.programs import is_reserved
+from redqueen.pawn.programs import is_reserved, program_key
 
 
 def test_problems_to_learn_from_are_fresh_in_every_step_and_never_reserved() -> None:
     first, again, other = (make_problems(6, (4, 7), 0, step) for step in (1, 1, 2))
     assert [problem.key for problem in first] == [problem.key for problem in again]
     assert {problem.key for problem in first}.isdisjoint(problem.key for problem in other)
-    assert not any(is_reserved(problem.payload.key) for problem in first if problem.payload.key)
+    assert not any(is_reserved(program_key(problem.payload.program)) for problem in first)
 
 
 @pytest.mark.slow

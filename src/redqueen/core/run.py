@@ -5,9 +5,8 @@ checkpoint to go on from.
         for step in run:
             print(step.number, step.metrics["solve/pass_rate"])
 
-The order is what makes a kill harmless: first the ledger, in one transaction, then the checkpoint.
-A resume takes the newest checkpoint that is whole, takes the later steps out of the ledger, and
-plays them again. Random streams follow from seed and step: they come out alike.
+First the ledger, in one transaction, then the checkpoint: so a kill does no harm. A resume takes the
+newest whole checkpoint and plays later steps again; streams follow from seed and step.
 """
 
 import logging
@@ -129,8 +128,8 @@ class Run:
 
     @classmethod
     def resume(cls, folder: str | Path, steps: int | None = None, base: str | None = None) -> Self:
-        """A run that was stopped or killed, at its newest checkpoint; with `steps`, to go further
-        than it was to go; `base`: where its base is now, if it has moved."""
+        """A run that was stopped or killed, at its newest checkpoint; `steps`: to go further than
+        it was to go; `base`: where its base is now."""
         folder = Path(folder)
         if not (folder / FILE).exists():
             raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
@@ -310,8 +309,7 @@ class Run:
         self._writer.wait()
 
     def save_last(self) -> None:
-        """Take a checkpoint of the last step where it has none: a run that stops between two
-        checkpoints plays no step again."""
+        """Where the last step has no checkpoint, take one: it is not to be played again."""
         if self._saved < self.step:
             self.save()
 
@@ -321,9 +319,8 @@ class Run:
         state = {"worlds": [world.snapshot() for world in self.worlds]}
         names, engine = self._adapter_names(), self.engine
         background = self.config.ledger.background
-        if isinstance(engine, TakesSnapshots) and (
-            engine.base.on_gpu if background == "auto" else background
-        ):
+        beside = engine.base.on_gpu if background == "auto" else background
+        if beside and isinstance(engine, TakesSnapshots):
             self._writer.submit(self.step, engine.snapshot(names), state)
         else:
             engine.checkpointed(
@@ -332,8 +329,7 @@ class Run:
         self._saved = self.step
 
     def _snapshot(self) -> None:
-        """Everybody's weights, and who they are. A resume that plays the step again writes the
-        same."""
+        """Everybody's weights, and who they are; the same if the step is played again."""
         members = (
             (world.number, member, self.engine.read(world.slot(member)))
             for world in self.worlds
