@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
+
 from redqueen.engine.text_sampler import EngineTextSampler, TextCompletion, TextRequest
 from redqueen.tasks.prompts import Prompt
 
@@ -45,7 +47,10 @@ def test_texts_are_in_the_order_of_the_asks_and_each_is_given_once(pawn: "Base")
         assert 0 < len(one.rollout.tokens) == len(one.rollout.logprobs) <= asked.max_tokens
         assert one.text == pawn.decode(list(one.rollout.tokens))
         assert one.rollout.finish_reason == "stop" or len(one.rollout.tokens) == asked.max_tokens
-    assert written(pawn, asks[2:4])[0] == found[2:4]  # whatever is written beside them
+    for alone, beside in zip(written(pawn, asks[2:4])[0], found[2:4], strict=True):
+        assert alone.text == beside.text  # whatever is written beside them
+        assert alone.rollout.tokens == beside.rollout.tokens
+        assert alone.rollout.logprobs == pytest.approx(beside.rollout.logprobs, abs=1e-4)
 
 
 def test_a_prompt_without_room_for_a_token_gives_an_empty_text_and_the_others_their_own(

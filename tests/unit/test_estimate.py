@@ -71,4 +71,4 @@ def test_a_dry_run_loads_and_writes_nothing(
         assert said in result.output
     assert list(tmp_path.iterdir()) == []
     result = CliRunner().invoke(app, ["study", "study-pawn", "--dry-run"])
-    assert "in 60 worlds" in result.output and list(tmp_path.iterdir()) == []
+    assert "in 72 worlds" in result.output and list(tmp_path.iterdir()) == []

@@ -5,8 +5,8 @@ checkpoint to go on from.
         for step in run:
             print(step.number, step.metrics["solve/pass_rate"])
 
-First the ledger, in one transaction, then the checkpoint: so a kill does no harm. A resume takes the
-newest whole checkpoint and plays later steps again; streams follow from seed and step.
+First the ledger, in one transaction, then the checkpoint: so a kill does no harm. A resume takes
+the newest whole checkpoint and plays later steps again; streams follow from seed and step.
 """
 
 import logging
