@@ -223,8 +223,9 @@ def headroom(
     )
 
     def report(step: int, rates: Sequence[float], levels: Sequence[Level]) -> None:
-        shares = " ".join(f"{100 * share:.1f}" for share in rates)
-        note(f"step {step}/{steps}: % of attempts correct {shares}")
+        if rates:
+            shares = " ".join(f"{100 * share:.1f}" for share in rates)
+            note(f"step {step}/{steps}: % of attempts correct {shares}")
         if levels:
             scores = " ".join(f"{100 * level.accuracy:.1f}" for level in levels)
             note(f"  held-out, greedy, reasoning forced: {scores} %")

@@ -92,11 +92,7 @@ class Result:
 
     def gains(self, rate: int, step: int) -> list[float]:
         """Over the base, one for each seed."""
-        return [
-            level.accuracy - self.base.accuracy
-            for level in self.levels
-            if level.step == step and level.slot // self.settings.seeds == rate
-        ]
+        return [level.accuracy - self.base.accuracy for level in self._of(rate, step)]
 
     def to_json(self) -> dict[str, Any]:
         steps = sorted({level.step for level in self.levels})
@@ -119,12 +115,12 @@ class Result:
         }
 
     def _by_tier(self, rate: int, step: int) -> dict[int, float]:
-        own = [
-            level
-            for level in self.levels
-            if level.step == step and level.slot // self.settings.seeds == rate
-        ]
+        own = self._of(rate, step)
         return {tier: mean([level.by_tier[tier] for level in own]) for tier in self.base.by_tier}
+
+    def _of(self, rate: int, step: int) -> list[Level]:
+        seeds = self.settings.seeds
+        return [one for one in self.levels if one.step == step and one.slot // seeds == rate]
 
 
 OnStep = Callable[[int, Sequence[float], Sequence[Level]], None]
@@ -154,6 +150,7 @@ def measure_headroom(
             engine.new(slot, seed_for(slot % settings.seeds, "headroom", "newborn"))
         examiner = _Examiner(settings, engine)
         free, base = examiner.measure_base()
+        on_step(0, (), [base])
         levels: list[Level] = []
         sampled: dict[int, list[float]] = {slot: [] for slot in range(slots)}
         loss = bind_loss(LOSSES.choose("reinforce"))
