@@ -200,9 +200,7 @@ class ChildConfig(Section):
     """How uncertain ratings begin, for `reset`."""
     optimizer: Literal["reset", "parent", "keep"] = "reset"
     """What the child's optimizer starts with. `reset`: nothing. `parent`: the moments of its fitter
-    parent, as in population-based training. `keep`: those of the member it replaces, also where
-    students restart from their merge. Operators that go through singular vectors change the basis
-    that moments belong to."""
+    parent, as in population-based training. `keep`: those of the member it replaces."""
 
 
 class PerturbConfig(Section):

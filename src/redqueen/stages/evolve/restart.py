@@ -42,9 +42,9 @@ def restart_from_merge(state: StepState, engine: Engine, fitness: Mapping[str, f
     names = tuple(parent.id for parent in parents)
     for dead in parents[len(parents) - count :]:
         child = _child(dead, rating, state.step)
-        # The merged factors are singular vectors, another basis than the student's own: moments
-        # of its old factors would scale the wrong entries, so they go by default.
-        engine.write(world.slot(dead), adapter, reset_optimizer=config.child.optimizer != "keep")
+        # Each goes on with its own moments, as DiLoCo's inner optimizers do. Resetting them because
+        # the merged factors are another basis was tried, and was a point worse (docs/results.md).
+        engine.write(world.slot(dead), adapter, reset_optimizer=False)
         settings = {**config.merge.table(), "seed": seed}
         state.births.append(Birth(child, names, f"merge {config.merge.type}", settings))
         state.deaths.append(Death(dead, "restarts from the merge of all students"))
