@@ -264,7 +264,12 @@ def _show(results: list[EvalResult]) -> None:
     for result in results:
         if len(result.under_test) > 1:
             row, worlds = result.to_json(), {model.world for model in result.under_test}
-            members = list(row["members"]) if len(worlds) == 1 else []
+            members = [
+                model.name
+                for model in result.under_test
+                if model.name in row["members"]
+                and (len(worlds) == 1 or model.world not in result.populations)
+            ]
             console.print(population_table(result.config.suite, row, members))
         elif "tiers" in result.to_json():
             console.print(tier_table(result))
