@@ -90,6 +90,8 @@ class EvaluateConfig(Section):
     """Who is measured: `students`, `soup`, `chosen`, or a member's name."""
     every: int = Field(default=0, ge=0)
     """Steps between two measurements; 0 measures only at the end."""
+    between: tuple[str, ...] = ()
+    """Who is measured before the end, where fewer will do for a curve; empty: `members`."""
     data: str = ""
     """Folder of benchmark files; empty: REDQUEEN_DATA, else the hub."""
     limit: int = Field(default=0, ge=0)
@@ -97,6 +99,8 @@ class EvaluateConfig(Section):
     votes: int = Field(default=0, ge=0)
     """Votes on each item at the end, split between the students; the base has as many. 0: as many
     as the largest population has students; 1: no vote."""
+    vote_limit: int = Field(default=0, ge=0)
+    """Items that are voted on, where fewer will do; 0: as many as `limit`."""
     outcomes: tuple[str, ...] = ()
     """What a study is decided by, as `redqueen compare` names it, such as `heldout: soup`: their
     p values are adjusted for their number, all others are exploratory."""

@@ -28,7 +28,8 @@ def measure(run: Run, *, with_base: bool) -> EvalResult:
     """The members that the settings name on the run's suite, greedy; the replies go to the
     ledger."""
     config = run.config.evaluate
-    target = target_of_run(run, config.members, with_base=with_base)
+    members = config.members if with_base else config.between or config.members
+    target = target_of_run(run, members, with_base=with_base)
     task = load_run_task(config)
     if with_base:
         log.info(
@@ -45,7 +46,8 @@ def measure(run: Run, *, with_base: bool) -> EvalResult:
 def measure_vote(run: Run) -> EvalResult | None:
     """The vote of each world's students, and of the base with as many votes; None where answers
     cannot be compared, or there is one vote."""
-    config, task = run.config.evaluate, load_run_task(run.config.evaluate)
+    config = run.config.evaluate
+    task = load_run_task(config.model_copy(update={"limit": config.vote_limit or config.limit}))
     count = config.votes or max(len(world.students) for world in run.worlds)
     if count < 2:
         return None
