@@ -56,6 +56,8 @@ METRICS = {
     "solve/nll": "mean NLL per token, students",
 }
 _BEGIN_AS_BASE = ("mean student", "weakest student", SOUP, CHOSEN)
+_NEAR = 0.05
+"""Share of the tokens by which a measurement may miss the number that is asked for."""
 _TAIL = 0.1
 """A metric at a step is the mean over this share of the steps before: single steps are noisy."""
 
@@ -147,18 +149,19 @@ def suite_scores(view: RunView, suite: str, step: int) -> dict[str, float]:
     """What was measured on a suite at a step: students, what the population hands over, and the
     base; votes and unions by the number of votes and attempts, so that only equal numbers are
     compared."""
-    students = list(student_answers(view, suite, step).values())
-    if not students:  # only teachers were measured
-        return {}
-    together = mean_answers(students)
-    scores = {
-        "mean student": accuracy(together).mean,
-        "weakest student": min(accuracy(answers).mean for answers in students),
-    }
-    if gain := paired_gain(together, base_answers(view, suite)):
-        scores["gain over the base"] = gain.mean
     subjects = answers_by_subject(view, suite, step)
-    count = attempts_together(view, suite, step)
+    students = list(student_answers(view, suite, step).values())
+    if not students and SOUP not in subjects:  # only teachers were measured
+        return {}
+    scores: dict[str, float] = {}
+    count = 0
+    if students:
+        together = mean_answers(students)
+        scores["mean student"] = accuracy(together).mean
+        scores["weakest student"] = min(accuracy(answers).mean for answers in students)
+        if gain := paired_gain(together, base_answers(view, suite)):
+            scores["gain over the base"] = gain.mean
+        count = attempts_together(view, suite, step)
     if count > 1:
         scores[f"union pass@{count}"] = accuracy(union_answers(view, suite, step, count)).mean
     names = {
@@ -181,9 +184,9 @@ class Curve:
     values: list[float]
 
     def at(self, tokens: float) -> float | None:
-        """Between two measurements by a straight line. None before the first one; after the last
-        one, where that is more than 2 % away."""
-        if not self.tokens[0] <= tokens <= 1.02 * self.tokens[-1]:
+        """Between two measurements by a straight line. None before the first one, or after the last
+        one, where that is too far away: a world ends with the step that reaches its tokens."""
+        if not (1 - _NEAR) * self.tokens[0] <= tokens <= (1 + _NEAR) * self.tokens[-1]:
             return None
         after = next((n for n, own in enumerate(self.tokens) if own >= tokens), None)
         if not after:
