@@ -13,12 +13,12 @@ demo: setup
 
 # Under a minute on two cores: no test that is slow, needs a GPU, or needs benchmark files.
 check: lint
-	$(BIN)/pytest -n auto -m "not slow and not gpu and not data"
+	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not gpu and not data"
 
 # Tests that need a GPU or benchmark files are skipped where there are none.
 test: lint
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: setup
 	$(BIN)/ruff format --check .

@@ -1,14 +1,12 @@
 """The public API: names and signatures are pinned, and the examples of the documents run."""
 
 import inspect
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import redqueen as rq
+from tests.e2e.processes import run_script
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -75,14 +73,4 @@ def test_run_is_an_iterable_context() -> None:
 def test_an_example_runs_as_it_stands(name: str, tmp_path: Path) -> None:
     script = REPOSITORY / "examples" / f"{name}.py"
     assert script.read_text().count("\n") <= 150
-    environment = {**os.environ, "PYTHONPATH": str(Path(rq.__file__).parents[1])}
-    result = subprocess.run(
-        [sys.executable, str(script)],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert len(result.stdout.splitlines()) >= 2
+    assert len(run_script(script, tmp_path).out.splitlines()) >= 2

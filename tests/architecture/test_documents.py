@@ -3,10 +3,7 @@
 import ast
 import importlib.resources
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from redqueen.config.registry import TABLES
 from redqueen.config.renamed import RENAMED
 from redqueen.config.section import Section
 from redqueen.records import Problem
+from tests.e2e.processes import run_code
 
 REPOSITORY = Path(__file__).parents[2]
 SOURCE = REPOSITORY / "src/redqueen"
@@ -71,22 +69,14 @@ def test_the_python_of_the_readme_and_the_ledger_runs_as_pasted(tmp_path: Path) 
     (api,), (base,) = blocks(README, "python"), blocks(DOCS_BY_NAME["pawn"], "python")
     (ledger,) = blocks(DOCS_BY_NAME["ledger"], "python")
     assert api.count("\n") <= 30
-    for code in (api, base, ledger.replace("runs/pawn-cpu-1", "runs/mine")):
-        result = run_python(code, tmp_path)
-        assert result.returncode == 0, result.stderr
+    ledger = ledger.replace("runs/pawn-cpu-1", "runs/mine")
+    for name, code in {"readme": api, "pawn": base, "ledger": ledger}.items():
+        run_code(code, tmp_path, name)
     assert json.loads((tmp_path / "runs/mine/S1/adapter_config.json").read_text())["r"] == 8
 
 
 def test_the_readme_is_short() -> None:
     assert README.read_text().count("\n") <= 150
-
-
-def run_python(code: str, folder: Path) -> "subprocess.CompletedProcess[str]":
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE.parent)}
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.mark.parametrize("name", ["method", "operators", "evaluation", "report", "results"])

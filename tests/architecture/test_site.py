@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.architecture.test_documents import fences
+from tests.e2e.processes import run_code
 
 REPOSITORY = Path(__file__).parents[2]
 TUTORIALS = sorted((REPOSITORY / "docs/tutorials").glob("*.md"))
@@ -65,9 +66,7 @@ def test_a_tutorial_runs_as_it_stands(page: Path, tmp_path: Path) -> None:
         elif language == "toml":
             tomllib.loads(text)
     if script:
-        result = run([sys.executable, "-c", script], tmp_path)
-        assert result.returncode == 0, result.stderr
-        assert result.stdout.strip()
+        assert run_code(script, tmp_path).out.strip()
     for language, text in fences(page):
         for words in re.findall(r"redqueen (kind check [^#\n]*)", text if language == "sh" else ""):
             result = run([sys.executable, "-m", "redqueen", *words.split()], tmp_path)

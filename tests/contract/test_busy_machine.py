@@ -84,7 +84,8 @@ def test_threads_leave_a_core_that_another_program_uses(
 def test_records_are_the_same_beside_another_program(threads: None, tmp_path: Path) -> None:
     """While threads move from core to core."""
     roles = ("population.teachers=1", "population.students=1")
-    config = load_config(find_recipe("pawn-cpu"), [*roles, "steps=1", "solve.max_tokens=80"])
+    short = ("propose.max_tokens=96", "solve.max_tokens=64", "steps=1")
+    config = load_config(find_recipe("pawn-cpu"), [*roles, *short])
     places = cycle([{core} for core in own_cores()])
     with Run.create(config, tmp_path / "quiet") as run:
         list(run)

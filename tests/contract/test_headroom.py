@@ -26,8 +26,8 @@ def test_every_seed_and_rate_learns_and_is_measured_beside_the_base(
         rates=(0.0, 1e-3),
         steps=2,
         problems=2,
-        attempts=4,
-        items=8,
+        attempts=2,
+        items=4,
         every=1,
         workers=1,
     )

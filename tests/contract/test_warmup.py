@@ -80,7 +80,7 @@ def test_that_there_is_no_reasoning_is_not_learned() -> None:
 
 def warm(*settings: str) -> Config:
     return load_config(
-        find_recipe("pawn-cpu"), [*SMALL, "warmup.steps=4", "warmup.examples=4", *settings]
+        find_recipe("pawn-cpu"), [*SMALL, "warmup.steps=4", "warmup.examples=2", *settings]
     )
 
 

@@ -1,9 +1,10 @@
-"""`redqueen` in processes of its own that are forked from one that has imported everything: they
-can be killed, and need not wait for torch."""
+"""`redqueen`, and scripts, in processes of their own that are forked from one that has imported
+everything: they can be killed, and need not wait for torch."""
 
 import multiprocessing
 import os
 import re
+import runpy
 import sys
 import time
 from collections.abc import Callable
@@ -66,9 +67,24 @@ class Command:
 
 def start(folder: Path, *words: str | Path, **environment: str) -> Command:
     """The command, with its output in a new folder."""
+    return _fork(folder, _main, [str(word) for word in words], environment)
+
+
+def run_script(script: Path, folder: Path) -> Command:
+    """A script to its end, in this folder; it may import what is beside it, and what is there."""
+    return _fork(folder / f"log-{script.stem}", _script, str(script), str(folder)).wait()
+
+
+def run_code(code: str, folder: Path, name: str = "pasted") -> Command:
+    """The same for code that is no file yet."""
+    script = folder / f"{name}.py"
+    script.write_text(code)
+    return run_script(script, folder)
+
+
+def _fork(folder: Path, target: Callable[..., None], *arguments: Any) -> Command:
     folder.mkdir(parents=True)
-    arguments = ([str(word) for word in words], str(folder), environment)
-    process = context.Process(target=_main, args=arguments)
+    process = context.Process(target=target, args=(str(folder), *arguments))
     process.start()
     command = Command(process, folder)
     return command._until((folder / "err").exists)
@@ -85,12 +101,24 @@ def tiny(out: Path, *settings: str) -> list[str]:
     ]
 
 
-def _main(words: list[str], folder: str, environment: dict[str, str]) -> None:
+def _main(folder: str, words: list[str], environment: dict[str, str]) -> None:
     os.environ.update(environment)
-    for number, name in ((1, "out"), (2, "err")):
-        file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.dup2(file, number)
+    _redirect(folder)
     from redqueen.cli.app import main
 
     sys.argv = ["redqueen", *words]
     main()
+
+
+def _script(log: str, script: str, folder: str) -> None:
+    _redirect(log)
+    os.chdir(folder)
+    sys.argv = [script]
+    sys.path[:0] = [str(Path(script).parent), folder]
+    runpy.run_path(script, run_name="__main__")
+
+
+def _redirect(folder: str) -> None:
+    for number, name in ((1, "out"), (2, "err")):
+        file = os.open(Path(folder) / name, os.O_WRONLY | os.O_CREAT, 0o600)
+        os.dup2(file, number)

@@ -27,14 +27,14 @@ every = 1
 share = 0.5
 [archive]
 seeds = "pawn"
-seed_count = 12
+seed_count = 8
 seed_tiers = [4, 6]
 [tasks]
 kinds = ["code_o"]
 [propose]
 prompts = 1
 samples = 3
-max_tokens = 90
+max_tokens = 64
 max_prompt_chars = 800
 [solve]
 attempts = 4

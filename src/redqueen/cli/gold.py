@@ -76,7 +76,7 @@ def _to_json(results: dict[str, GoldResult], fed: Fed) -> str:
 
 
 def _count(result: GoldResult) -> dict[str, Any]:
-    counts = {"right": result.correct, "n": result.n, "slowest_s": round(result.slowest_s, 2)}
+    counts = {"right": result.correct, "n": result.n, "slowest_s": round(result.slowest_s, 4)}
     return counts | ({"accepted": list(result.failed)} if result.failed else {})
 
 
