@@ -93,9 +93,11 @@ def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> 
 
 
 def checkpoint_bytes(configs: Sequence[Config], shape: "BaseShape") -> int:
-    """On the disk: weights and two moments of every member, in float32."""
+    """On the disk: weights and two moments of every member, in float32 unless it is said."""
     own = shape.adapter_parameters(configs[0].lora.rank, configs[0].lora.targets)
-    return sum(config.slots for config in configs) * own * 3 * 4
+    ledger = configs[0].ledger
+    each = (4 if ledger.checkpoint_dtype == "float32" else 2) + 8 * ledger.checkpoint_optimizer
+    return sum(config.slots for config in configs) * own * each
 
 
 @dataclass(frozen=True, slots=True)
