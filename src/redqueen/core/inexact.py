@@ -6,21 +6,21 @@ from collections.abc import Sequence
 
 from redqueen.core.world import World
 from redqueen.engine.protocol import Engine
-from redqueen.engine.saving import EXACT, SavesLess, Saving
+from redqueen.engine.saving import EXACT, CheckpointContent, SavesLess
 from redqueen.ledger.checkpoint import Checkpoint
 from redqueen.ledger.store import Ledger
 
 log = logging.getLogger(__name__)
 
 
-def saving_of(engine: Engine) -> Saving:
+def saving_of(engine: Engine) -> CheckpointContent:
     return engine.saving if isinstance(engine, SavesLess) else EXACT
 
 
 def note_losses(checkpoint: Checkpoint, worlds: Sequence[World], ledger: Ledger) -> None:
     """Write down what the checkpoint did not have. Optimizers begin anew, as at birth, and rates
     rise once more: the first steps of AdamW are as large as the rate whatever the gradient is."""
-    saving = Saving(**checkpoint.state.get("saving", {}))
+    saving = CheckpointContent(**checkpoint.state.get("saving", {}))
     if saving.is_exact or not checkpoint.step:
         return
     if not saving.optimizer:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.registry import Registry
-from redqueen.engine.saving import EXACT, Saving
+from redqueen.engine.saving import EXACT, CheckpointContent
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.tasks.prompts import Prompt
 
@@ -326,7 +326,7 @@ class EngineSpec:
     """That the base must have, where adapters were trained on it before."""
     worlds: tuple[int, ...] = ()
     """Slots of each world, which stand one after another; none: all are of one."""
-    saving: Saving = EXACT
+    saving: CheckpointContent = EXACT
 
 
 class EngineType(Protocol):

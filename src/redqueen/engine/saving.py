@@ -5,7 +5,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
-class Saving:
+class CheckpointContent:
     optimizer: bool = True
     """Whether optimizers are kept: moments and step counts."""
     dtype: Literal["float32", "bfloat16"] = "float32"
@@ -22,11 +22,11 @@ class Saving:
         return " and ".join(lost) or "to the bit"
 
 
-EXACT = Saving()
+EXACT = CheckpointContent()
 
 
 @runtime_checkable
 class SavesLess(Protocol):
     """An engine that can leave out what a checkpoint need not have. Others always save all."""
 
-    saving: Saving
+    saving: CheckpointContent

@@ -30,7 +30,7 @@ from redqueen.engine.protocol import (
     TrainSample,
     TrainStats,
 )
-from redqueen.engine.saving import EXACT, Saving
+from redqueen.engine.saving import EXACT, CheckpointContent
 from redqueen.engine.usage import Usage
 
 REDO_BYTES = 2 << 30
@@ -55,7 +55,7 @@ class BlockEngine:
         tokenizer: Tokenizer,
         redo: RedoLog | None = None,
         recruit: Recruiter = lambda has, number: None,
-        saving: Saving = EXACT,
+        saving: CheckpointContent = EXACT,
     ) -> None:
         """`redo`: that of the workers, where they can be lost; `recruit`: where more can join."""
         self.layout, self.tokenizer, self.saving = layout, tokenizer, saving
