@@ -2,11 +2,15 @@
 tokens, stop texts and limits end it."""
 
 from collections.abc import Sequence
+from random import Random
 
+import numpy as np
 import pytest
+import torch
 
 from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams
 from redqueen.engine.torch.engine import TorchEngine
+from redqueen.engine.torch.stop_texts import StopTexts
 from redqueen.models.base import Base
 from redqueen.pawn.heldout import load_suite
 from redqueen.tasks.code import KINDS
@@ -89,6 +93,42 @@ def test_a_row_ends_where_it_has_written_a_stop_text(
         if found:
             assert completion.finish_reason == "stop"
             assert pawn.decode(list(completion.tokens[:-1])).count(text) == 0
+
+
+@pytest.mark.parametrize("text", ["1]", "n x", "(", "ret", "\n\n", "é"])
+def test_looking_at_few_rows_for_a_stop_text_finds_the_same(
+    pawn: Base, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng, steps = Random(5), 4
+    lines = [item.problem.payload.program for item in load_suite("heldout-quick")[:40]]
+    rows = [pawn.tokenizer(line)["input_ids"] for line in lines]
+    rows += [[rng.randrange(len(pawn.tokenizer)) for _ in range(40)] for _ in lines]
+    table = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
+    for number, row in enumerate(rows):
+        table[number, : len(row)] = torch.tensor(row)
+    decoded = list[int]()
+    decode = Base.decode
+    monkeypatch.setattr(Base, "decode", lambda self, ids: decoded.append(0) or decode(self, ids))  # type: ignore[func-returns-value]
+    few, all_rows = StopTexts(pawn, [text], steps), StopTexts(pawn, [text], steps)
+    all_rows.ends = None
+    found, looked = [], []
+    for stop in (few, all_rows):
+        decoded.clear()
+        cuts: dict[int, int] = {}
+        for done in range(steps + 1, table.shape[1] + steps, steps):
+            left = np.array([n for n in range(len(rows)) if n not in cuts])
+            counts = np.array([min(done, len(rows[n])) for n in left])
+            cuts |= stop.find(table, left, counts)
+        found.append(cuts)
+        looked.append(len(decoded))
+    assert found[0] == found[1]
+    for number, row in enumerate(rows):
+        assert (text in decode(pawn, row)) == (number in found[0])
+        if number in found[0]:
+            cut = found[0][number]
+            assert text in decode(pawn, row[:cut]) and text not in decode(pawn, row[: cut - 1])
+    if few.ends is not None:
+        assert looked[0] < looked[1]
 
 
 def test_every_row_is_told_once_when_it_ends(pawn: Base, prompts: list[tuple[int, ...]]) -> None:

@@ -135,6 +135,37 @@ def test_sequence_slots_that_change_adapters_change_no_text(
     assert same(completions, apart.sample(requests, sampling))
 
 
+def test_decode_batches_that_are_kept_share_their_memory_and_change_no_text(
+    tokenizer: Any,
+) -> None:
+    """As on a GPU: a batch is compacted into a smaller one that has its keys and values in the same
+    place, and the next call finds all of them again."""
+    rng = Random(23)
+    calls = [
+        [
+            SampleRequest(prompt, rng.randint(2, longest), slot, rng.getrandbits(64))
+            for slot in (0, 1, 2)
+            for prompt in prompts(8, rng)
+            for _ in range(3)
+        ]
+        for longest in (90, 30)
+    ]
+    apart, together = (tiny_engine(tokenizer, max_num_seqs=count) for count in (999, 64))
+    pool = together.decode_batches
+    pool.on_gpu = pool.in_blocks = True
+    sampling = SamplingParams(1.0, frozenset([5]))
+    made: list[int] = []
+    for requests in calls * 2:
+        assert same(together.sample(requests, sampling), apart.sample(requests, sampling))
+        made.append(len(pool.kept))
+    assert 3 < made[1] == made[3]
+    keys = [batch.cache.by_layer[1].keys for batch in pool.kept.values()]
+    assert len({tensor.data_ptr() for tensor in keys if tensor is not None}) == 1
+    assert pool.memory.tokens == max(
+        tensor[:, 0, :, 0].numel() for tensor in keys if tensor is not None
+    )
+
+
 @pytest.mark.parametrize(("max_num_seqs", "slots"), [(48, 48), (64, 63), (75, 72), (200, 126)])
 def test_sequence_slots_on_a_cpu_are_in_blocks_only_where_few_are_lost(
     max_num_seqs: int, slots: int

@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from redqueen.config.engine import LoraConfig
 from redqueen.engine.protocol import (
     Average,
     OptimizerSettings,
@@ -19,12 +20,14 @@ from redqueen.engine.protocol import (
     SamplingParams,
     TrainSample,
 )
+from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.packing import split_microbatches
 from redqueen.engine.torch.routing import Routing
 from redqueen.models.base import load_base
 from redqueen.models.peft_io import save_adapter
 from redqueen.stages.update.losses import LOSSES, Ppo, bind_loss
 from redqueen.stages.update.minibatches import merge_stats, split_minibatches
+from redqueen.tasks.prompts import Prompt
 from tests.contract.tiny import (
     FAMILIES,
     REINFORCE,
@@ -285,6 +288,21 @@ def test_sampled_and_trained_log_probabilities_agree(
     assert stats.ratio == pytest.approx(1, abs=1e-4)
     assert list(stats.gap_by_position) == [0] and 0 <= stats.gap_by_position[0] < 1e-4
     assert all(member.entropy > 0 for member in stats.slots.values())
+
+
+def test_where_the_sampler_rounds_more_the_ratio_stays_one_on_average() -> None:
+    """As a base in bfloat16 on a GPU, whose training pass sums in another order."""
+    sampler, learner = (
+        TorchEngine(load_base("pawn", device="cpu", dtype=dtype), 1, lora=LoraConfig(rank=4))
+        for dtype in ("bfloat16", "float32")
+    )
+    prompt = learner.loaded.encode(Prompt(">>teacher code_o\n"))
+    requests = [SampleRequest(prompt, 80, 0, seed) for seed in range(8)]
+    completions = sampler.sample(requests, SamplingParams(1.0, learner.loaded.end_tokens))
+    samples = [TrainSample(0, prompt, done.tokens, 1.0, done.logprobs) for done in completions]
+    stats, _ = train(learner, samples)
+    assert 1e-4 < stats.gap_by_position[0] < 0.05
+    assert stats.ratio == pytest.approx(1, abs=0.01)
 
 
 def test_the_gap_is_known_by_position_and_the_ratio_is_truncated(tokenizer: Any) -> None:

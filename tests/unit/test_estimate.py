@@ -54,6 +54,16 @@ def test_more_gpus_and_shorter_completions_take_less_time() -> None:
     assert long / 10 < step_time([config], shape, H200, 1.0, devices=8).total < long / 4
 
 
+def test_training_takes_as_long_as_it_was_measured() -> None:
+    """One H200, 0.5B shape: 63,000 tokens/s (`redqueen bench engine`, docs/results.md)."""
+    settings = ["propose.samples=1000000", "propose.prompts=1", "tasks.kinds=['code_o']"]
+    settings += ["population.teachers=1", "solve.attempts=2", "solve.max_tokens=1"]
+    settings += ["propose.max_prompt_chars=1"]
+    config = load_config(find_recipe("qwen-coder-0.5b"), settings)
+    time = step_time([config], base_shape(config.base), H200, 1.0).update
+    assert 1e6 * config.propose.max_tokens / time == pytest.approx(63_000, rel=0.1)
+
+
 def test_a_step_has_the_proposals_attempts_and_replays_of_all_worlds() -> None:
     config = load_config(find_recipe("pawn-cpu"), ["archive.replay_share=0.2"])
     fixed = load_config(find_recipe("pawn-cpu"), ["population.teachers=0", "fixed.problems=5"])

@@ -48,6 +48,7 @@ COMMANDS = {
     "serve": ("redqueen.cli.serve:serve", "Train and sample for many people on one device."),
     "chat": ("redqueen.cli.chat:chat", "Talk to a member of a run."),
     "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
+    "open": ("redqueen.cli.open:open_packed", "Say what a packed ledger holds."),
     "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),
     "cluster": ("redqueen.cli.cluster:app", "Whether a run would work on many devices."),

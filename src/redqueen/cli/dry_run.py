@@ -45,7 +45,8 @@ def show_plan(arms: Sequence[Arm]) -> None:
         + (f", and {size.replayed:,} at archived problems" if size.replayed else ""),
         "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every} of "
         f"{checkpoint_bytes(configs, shape) / 1e6:,.0f} MB",
-        "measured on": config.evaluate.suite or "nothing (evaluate.suite)",
+        "measured on": config.evaluate.suite
+        or "nothing by itself (evaluate.suite): redqueen eval RUN --suite all",
     }
     for name, text in rows.items():
         console.print(f"{name:12} {text}", markup=False)

@@ -10,6 +10,8 @@ from rich.console import Console
 
 from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.errors import ConfigError
+from redqueen.ledger.packed import pack_ledger
+from redqueen.ledger.run_reader import open_run
 from redqueen.report.export.attempts import export_attempts
 from redqueen.report.export.hub import HubKind, check_name, push_folder
 from redqueen.report.export.judged import export_judged
@@ -22,7 +24,10 @@ def export(
     folder: RunFolder,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder to write to; it must be empty. With --push it may be left out."),
+        typer.Option(
+            help="Folder to write to; it must be empty. With --push it may be left out. With "
+            "--ledger a file."
+        ),
     ] = None,
     member: Annotated[
         str | None, typer.Option(help="A living member, such as S2 or T1.30, as a PEFT folder.")
@@ -52,6 +57,14 @@ def export(
             help="What students wrote, graded. With --as: to train on. Without: a correct and a "
             "wrong one at each problem that has both, as a suite for critics (redqueen eval TARGET "
             "--suite OUT/attempts.jsonl).",
+        ),
+    ] = False,
+    ledger: Annotated[
+        bool,
+        typer.Option(
+            "--ledger",
+            help="All records as one compressed file, --out NAME.sqlite.xz (or .gz), which report, "
+            "compare, runs and open read as it is. No members.",
         ),
     ] = False,
     world: Annotated[int | None, typer.Option(min=0, help="Which world of a study.")] = None,
@@ -96,21 +109,25 @@ def export(
     ] = False,
     base: MovedBase = None,
 ) -> None:
-    """Export a member, the average of the students, the problems or the attempts of a run, for
-    other tools."""
+    """Export a member, the average of the students, the problems, the attempts or all records of a
+    run, for other tools."""
     chosen = {
         "--member": member is not None,
         "--soup": soup,
         "--problems": problems,
         "--attempts": attempts,
+        "--ledger": ledger,
     }
     names = [name for name, is_chosen in chosen.items() if is_chosen]
     if len(names) != 1:
         raise ConfigError(
-            "say what to export: one of --member ID, --soup, --problems and --attempts; "
+            "say what to export: one of --member ID, --soup, --problems, --attempts and --ledger; "
             f"got {' and '.join(names) or 'none'}"
         )
     _check_trainer(trainer, problems, attempts)
+    if ledger:
+        _export_ledger(folder, out, push)
+        return
     if push is not None:
         check_name(push)
     elif out is None:
@@ -136,6 +153,14 @@ def export(
         if push is not None:
             kind: HubKind = "dataset" if problems or attempts else "model"
             _say(f"pushed: {push_folder(to, push, kind, private=not public)}")
+
+
+def _export_ledger(folder: Path, out: Path | None, push: str | None) -> None:
+    if out is None or push is not None:
+        raise ConfigError("--ledger writes a file: name it with --out NAME.sqlite.xz, no --push")
+    with open_run(folder) as run:
+        path = pack_ledger(run.connection, out)
+    _say(f"exported: {path} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 def _check_trainer(trainer: str | None, problems: bool, attempts: bool) -> None:

@@ -28,7 +28,7 @@ def report(
         Path | None,
         typer.Option(
             help="File to write; by default report.html in the run's folder, "
-            "or here for several runs."
+            "or here for several runs and packed ledgers."
         ),
     ] = None,
     png: Annotated[
@@ -65,7 +65,8 @@ def write_report(
     """Write the page, and print its findings."""
     if png:
         require_chromium()
-    path = out or (folders[0] / "report.html" if len(folders) == 1 else Path("report.html"))
+    beside = len(folders) == 1 and folders[0].is_dir()
+    path = out or (folders[0] / "report.html" if beside else Path("report.html"))
     with ExitStack() as stack:
         sandbox = stack.enter_context(open_sandbox(SandboxConfig())) if explain else None
         data = gather_report(folders, sandbox=sandbox)

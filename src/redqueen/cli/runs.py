@@ -58,4 +58,4 @@ def _state(run: RunSummary) -> str:
         return run.problem[:60]
     if run.steps_wanted is not None and run.steps_done >= run.steps_wanted:
         return "done"
-    return run.ended[:60] or "can be resumed"
+    return run.ended[:60] or ("packed" if run.packed else "can be resumed")

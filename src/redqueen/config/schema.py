@@ -76,6 +76,12 @@ class LedgerConfig(Section):
     """Write checkpoints while the next step is played, from a copy in main memory. A kill may then
     cost the step before it, too, which a resume plays again. auto: beside a GPU; on a CPU the
     writer would take a core from what it is to speed up."""
+    checkpoint_optimizer: bool = True
+    """Keep the optimizers' moments in checkpoints: two thirds of their size. Without them a resume
+    goes on with new optimizers, whose rates rise again over update.warmup_steps, and so not as if
+    the run had never stopped; the ledger says at which step."""
+    checkpoint_dtype: Literal["float32", "bfloat16"] = "float32"
+    """Of the members' weights in checkpoints. A resume from bfloat16 is not exact, either."""
     snapshot_every: int = Field(default=0, ge=0)
     """Steps between two snapshots of all members' weights, which stay: what `redqueen crossplay`
     needs. 0 takes none."""
@@ -183,6 +189,13 @@ class Config(Section):
                 f"a step would have {self.largest_step:,} attempts, more than the "
                 f"{_LARGEST_STEP:,} that are possible: lower population, propose.prompts, "
                 "propose.samples or solve.attempts"
+            )
+        ledger = self.ledger
+        exact = ledger.checkpoint_optimizer and ledger.checkpoint_dtype == "float32"
+        if self.engine.type in ("processes", "ray") and not exact:
+            raise ValueError(
+                f"engine.type={self.engine.type} restores lost workers from checkpoints, to the "
+                "bit: leave ledger.checkpoint_optimizer and ledger.checkpoint_dtype as they are"
             )
         if self.evolve.hall_of_fame.size and not self.is_rated:
             raise ValueError(

@@ -22,6 +22,7 @@ from redqueen.core.pipeline import Ports, background_executor
 from redqueen.core.world import World, new_world
 from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine, EngineSpec, create_engine
+from redqueen.engine.saving import CheckpointContent
 from redqueen.engine.text_sampler import EngineTextSampler
 from redqueen.errors import ConfigError, plural, unknown
 from redqueen.ledger.checkpoint import Checkpoints
@@ -128,6 +129,9 @@ def open_engine(
         seed=config.seed,
         fingerprint=fingerprint,
         worlds=tuple(config.slots for config in configs),
+        saving=CheckpointContent(
+            config.ledger.checkpoint_optimizer, config.ledger.checkpoint_dtype
+        ),
     )
     engine = create_engine(config.engine.type, spec)
     stack.callback(engine.close)

@@ -1,10 +1,11 @@
 """What a run will need, before anything is loaded: memory of every part, and the time of a step.
 
 Memory is arithmetic on shapes, with the largest batches that the settings allow. Time is a roofline
-with two measured constants (one H200, `redqueen bench engine` in the shapes of 0.5B and 7B): the
-share of the memory's bandwidth that decoding reaches, and what launching a layer costs however
-small it is. Memory agrees with what was measured in these shapes to a fifth; of time, lengths are
-what it knows least.
+with three measured constants (one H200, `redqueen bench engine` in the shapes of 0.5B and 7B): the
+share of the memory's bandwidth that decoding reaches, what launching a layer costs however small it
+is, and how often training moves what a layer keeps (0.5B alone: 63,000 tokens/s).
+Memory agrees with what was measured in these shapes to a fifth; of time, lengths are what it knows
+least.
 """
 
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _DECODE_EFFICIENCY = 0.63
 _LAYER_S = 0.27e-3
 _MATMUL_EFFICIENCY = 0.4
+_ACTIVATION_MOVES = 21
 _LOGITS_TOKENS = 2048
 _RUNTIME_BYTES = 6e9
 """The CUDA context, captured graphs and fragmentation."""
@@ -77,8 +79,7 @@ def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> 
     prompt = config.propose.max_prompt_chars / 3 if size.proposals else 512
     longest = max(prompt + config.propose.max_tokens, 1024 + config.solve.max_tokens)
     tokens = limits.max_tokens_per_microbatch
-    # the inputs that a layer's backward pass needs: norms in float32, the rest as the base is
-    layer = itemsize * (12 * shape.hidden + 5 * shape.intermediate) + 12 * shape.hidden
+    layer = _layer_bytes(shape, itemsize)
     kept = itemsize * shape.hidden if engine.gradient_checkpointing else layer
     prefill = itemsize * (4 * shape.hidden + 2 * shape.intermediate)
     return {
@@ -92,10 +93,18 @@ def memory(configs: Sequence[Config], shape: "BaseShape", itemsize: int = 2) -> 
     }
 
 
+def _layer_bytes(shape: "BaseShape", itemsize: int) -> int:
+    """The inputs that a layer's backward pass needs for a token: norms in float32, the rest as the
+    base is."""
+    return itemsize * (12 * shape.hidden + 5 * shape.intermediate) + 12 * shape.hidden
+
+
 def checkpoint_bytes(configs: Sequence[Config], shape: "BaseShape") -> int:
-    """On the disk: weights and two moments of every member, in float32."""
+    """On the disk: weights and two moments of every member, in float32 unless it is said."""
     own = shape.adapter_parameters(configs[0].lora.rank, configs[0].lora.targets)
-    return sum(config.slots for config in configs) * own * 3 * 4
+    ledger = configs[0].ledger
+    each = (4 if ledger.checkpoint_dtype == "float32" else 2) + 8 * ledger.checkpoint_optimizer
+    return sum(config.slots for config in configs) * own * each
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +148,9 @@ def step_time(
     tokens = proposals * (length * config.propose.max_tokens + prompt / config.propose.samples)
     tokens += (attempts / 2) * (length * config.solve.max_tokens + prompt / config.solve.attempts)
     passes = 6 if config.engine.gradient_checkpointing else 4
-    update = passes * shape.parameters * tokens / gpu.flops / _MATMUL_EFFICIENCY
+    update = tokens * passes * shape.parameters / gpu.flops / _MATMUL_EFFICIENCY
+    moved = _ACTIVATION_MOVES * passes / 4 * shape.layers * _layer_bytes(shape, itemsize)
+    update += tokens * moved / gpu.bandwidth
     return StepTime(
         sample(proposals, config.propose.max_tokens),
         sample(attempts, config.solve.max_tokens),

@@ -28,8 +28,7 @@ _SHARES = (
     ("max_prefill_tokens", "prefill", 0.1),
     ("max_tokens_per_microbatch", "activations of a micro-batch", 1.0),
 )
-"""How much of what the base and the members leave each may have. A batch that is compacted has two
-KV caches for a moment."""
+"""How much of what the base and the members leave each may have."""
 _MOST = Limits(1024, 65_536, 16_384)
 """Beyond these nothing gets faster."""
 _LEAST = Limits(8, 1024, 1024)

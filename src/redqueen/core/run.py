@@ -10,11 +10,10 @@ the newest whole checkpoint and plays later steps again; streams follow from see
 """
 
 import logging
-import statistics
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -23,10 +22,11 @@ from redqueen.config.schema import Config
 from redqueen.core.build import Arm, Parts, build_run, rebuild_run
 from redqueen.core.fork import fork_run
 from redqueen.core.grouping import group_worlds
+from redqueen.core.inexact import note_losses, saving_of
 from redqueen.core.people import leave_to_nobody, take_up
 from redqueen.core.pipeline import Ports
 from redqueen.core.placement import PlacementLog
-from redqueen.core.state import PersonResult, Row, StepState
+from redqueen.core.state import PersonResult, Row, StepState, mean_metrics
 from redqueen.core.step import play_step
 from redqueen.core.stop import why_stop
 from redqueen.core.warmup import warm_up
@@ -62,15 +62,7 @@ class StepResult:
     @property
     def metrics(self) -> dict[str, float]:
         """By name, such as `solve/pass_rate`; means over the worlds where there are several."""
-        if len(self.worlds) == 1:
-            return self.worlds[0].metrics
-        names = dict.fromkeys(name for state in self.worlds for name in state.metrics)
-        return {
-            name: statistics.fmean(
-                state.metrics[name] for state in self.worlds if name in state.metrics
-            )
-            for name in names
-        }
+        return mean_metrics(self.worlds)
 
     @property
     def problems(self) -> list[Problem]:
@@ -297,6 +289,7 @@ class Run:
         for world, snapshot in zip(self.worlds, checkpoint.state["worlds"], strict=True):
             world.restore(snapshot)
         self.engine.load(checkpoint.folder, self._adapter_names())
+        note_losses(checkpoint, self.worlds, self.ledger)
         self.checkpoints.sweep()
         if last > checkpoint.step:  # whatever people do from now on, those steps will not take it
             self.inbox.mark(last)
@@ -316,7 +309,10 @@ class Run:
     def _save(self) -> None:
         """Take a checkpoint; one that is written beside the next step may not be there yet."""
         self._writer.wait()  # the copies of two would take twice the memory
-        state = {"worlds": [world.snapshot() for world in self.worlds]}
+        state = {
+            "worlds": [world.snapshot() for world in self.worlds],
+            "saving": asdict(saving_of(self.engine)),
+        }
         names, engine = self._adapter_names(), self.engine
         background = self.config.ledger.background
         beside = engine.base.on_gpu if background == "auto" else background

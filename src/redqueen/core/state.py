@@ -1,5 +1,7 @@
 """One world's part of a step in the making: what each stage adds to it."""
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -193,3 +195,14 @@ class StepState:
 
 def _problems(results: list[ProposalResult]) -> list[tuple[ProposalResult, Problem]]:
     return [(result, result.verdict) for result in results if isinstance(result.verdict, Problem)]
+
+
+def mean_metrics(states: Sequence[StepState]) -> dict[str, float]:
+    """Of several worlds, each over those that have it."""
+    if len(states) == 1:
+        return states[0].metrics
+    names = dict.fromkeys(name for state in states for name in state.metrics)
+    return {
+        name: statistics.fmean(state.metrics[name] for state in states if name in state.metrics)
+        for name in names
+    }

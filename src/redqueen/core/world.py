@@ -94,6 +94,8 @@ class World:
     teacher_rate_factor: float = 1.0
     """On teachers' learning rates, steered toward update.target_pass_rate."""
     trained_tokens: int = 0
+    rates_rise_from: dict[str, int] = field(default_factory=dict)
+    """Members whose optimizers have begun anew since birth, with their versions then."""
     chosen: str = ""
     """The fittest student, as of the last time that fitness was judged."""
     vetoed: set[str] = field(default_factory=set)
@@ -125,7 +127,8 @@ class World:
         """What it is trained with now."""
         factor = self.teacher_rate_factor if member.role == "teacher" else 1.0
         if rising := self.config.update.warmup_steps:
-            factor *= min(1.0, (member.version + 1) / rising)
+            updates = member.version - self.rates_rise_from.get(member.id, 0)
+            factor *= min(1.0, (updates + 1) / rising)
         return factor * self.own_learning_rate(member)
 
     def own_learning_rate(self, member: Member) -> float:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.registry import Registry
+from redqueen.engine.saving import EXACT, CheckpointContent
 from redqueen.models.adapter import Adapter, LoraPair
 from redqueen.tasks.prompts import Prompt
 
@@ -240,13 +241,11 @@ class AdapterStore(Protocol):
 
     def save(self, folder: Path, names: Mapping[int, str]) -> list[Path]:
         """Write the named slots: a PEFT folder `adapters/NAME` for each, and its optimizer's state
-        beside it, such as `optimizer/NAME.safetensors`. Returns all files, relative to the
-        folder."""
+        beside it, as `optimizer/NAME.safetensors`. Returns all files, relative to the folder."""
         ...
 
     def checkpointed(self, folder: Path) -> None:
-        """What `save` wrote last is in this folder now, and stays until the next call of this: an
-        engine that can lose a worker restores it from there."""
+        """What `save` wrote last is here until the next call of this: lost workers need it."""
         ...
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
@@ -327,6 +326,7 @@ class EngineSpec:
     """That the base must have, where adapters were trained on it before."""
     worlds: tuple[int, ...] = ()
     """Slots of each world, which stand one after another; none: all are of one."""
+    saving: CheckpointContent = EXACT
 
 
 class EngineType(Protocol):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from redqueen.errors import ConfigError, StorageError
+from redqueen.ledger.packed import connect_packed, is_packed
 
 SCHEMA = 5
 _READABLE = ("1", "2", "3", "4")
@@ -36,9 +37,11 @@ def open_to_read(folder: Path) -> sqlite3.Connection:
     """A read-only connection that never blocks the writer, with rows by column name.
 
     A SELECT sees complete steps only; several between BEGIN and COMMIT see the same steps. A run of
-    an older version is shown in the current schema.
+    an older version is shown in the current schema. Instead of a folder it may be a packed ledger.
     """
     with _explain(folder):
+        if is_packed(folder):
+            return _open_packed(folder)
         try:
             return _open_readable(folder, "mode=ro")
         except sqlite3.OperationalError as error:
@@ -69,12 +72,23 @@ def _open_readable(folder: Path, options: str) -> sqlite3.Connection:
     with _close_on_error(_connect(folder, options)) as connection:
         schema = _check_schema(folder, connection, to_write=False)
         _check_size(folder)
-        if schema < SCHEMA:
-            from redqueen.ledger.migration import shadow_older
+        return _show_current(connection, schema)
 
-            shadow_older(connection, schema)
-        connection.row_factory = sqlite3.Row
+
+def _open_packed(file: Path) -> sqlite3.Connection:
+    with _close_on_error(connect_packed(file)) as connection:
+        schema = _check_schema(file, connection, to_write=False)
+        _show_current(connection, schema).execute("PRAGMA query_only = 1")
         return connection
+
+
+def _show_current(connection: sqlite3.Connection, schema: int) -> sqlite3.Connection:
+    if schema < SCHEMA:
+        from redqueen.ledger.migration import shadow_older
+
+        shadow_older(connection, schema)
+    connection.row_factory = sqlite3.Row
+    return connection
 
 
 def _check_size(folder: Path) -> None:

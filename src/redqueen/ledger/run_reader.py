@@ -264,7 +264,7 @@ class RunReader:
 
 
 def open_run(folder: str | Path) -> RunReader:
-    """The run in a folder, to read."""
+    """The run in a folder, or a packed ledger (`NAME.sqlite.xz`), to read."""
     return RunReader(Path(folder))
 
 

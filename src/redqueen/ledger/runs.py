@@ -8,6 +8,7 @@ from pathlib import Path
 from redqueen.errors import RedQueenError, StorageError
 from redqueen.ledger.durable import make_folder
 from redqueen.ledger.lock import is_held
+from redqueen.ledger.packed import is_packed
 from redqueen.ledger.store import FILE, about_of, last_step, open_to_read
 
 
@@ -27,12 +28,15 @@ class RunSummary:
     """Why it ended; empty if it can be resumed."""
     problem: str = ""
     """Why the ledger cannot be read; empty if it can."""
+    packed: bool = False
+    """Whether it is a packed ledger: to be read only."""
 
 
 def list_runs(root: Path) -> list[RunSummary]:
-    """The runs in the subfolders of `root`, or `root` itself if it is one; oldest first."""
-    folders = [root, *sorted(root.iterdir())] if root.is_dir() else []
-    runs = [_summary(folder) for folder in folders if (folder / FILE).is_file()]
+    """The runs in the subfolders of `root`, or `root` itself if it is one, and packed ledgers
+    there; oldest first."""
+    places = [root, *sorted(root.iterdir())] if root.is_dir() else []
+    runs = [_summary(place) for place in places if (place / FILE).is_file() or is_packed(place)]
     return sorted(runs, key=lambda run: run.created)
 
 
@@ -53,6 +57,7 @@ def _summary(folder: Path) -> RunSummary:
         about.get("base", ""),
         about.get("created", ""),
         about.get("ended", ""),
+        packed=is_packed(folder),
     )
 
 

@@ -30,6 +30,7 @@ from redqueen.engine.protocol import (
     TrainSample,
     TrainStats,
 )
+from redqueen.engine.saving import EXACT, CheckpointContent
 from redqueen.engine.usage import Usage
 
 REDO_BYTES = 2 << 30
@@ -54,9 +55,10 @@ class BlockEngine:
         tokenizer: Tokenizer,
         redo: RedoLog | None = None,
         recruit: Recruiter = lambda has, number: None,
+        saving: CheckpointContent = EXACT,
     ) -> None:
         """`redo`: that of the workers, where they can be lost; `recruit`: where more can join."""
-        self.layout, self.tokenizer = layout, tokenizer
+        self.layout, self.tokenizer, self.saving = layout, tokenizer, saving
         self._crew, self._redo = Crew(len(layout.sizes), workers, recruit), redo or RedoLog()
         self.watch: Watch | None = None
         self._saved: Names = {}

@@ -1,6 +1,7 @@
 """KV caches. Decoding: one preallocated pair of tensors per layer, one row per sequence slot, every
 sequence at a position of its own. Prefill: what one forward pass leaves behind."""
 
+import math
 from typing import Any
 
 import torch
@@ -12,8 +13,12 @@ class KVCache(Cache):
     """Keys and values of all sequence slots. A decode step adds one token to every slot, at the
     slot's own position; a prompt fills a slot from position 0."""
 
-    def __init__(self, layers: int, seq_slots: int, length: int) -> None:
-        self.by_layer = [_LayerKV(seq_slots, length) for _ in range(layers)]
+    def __init__(
+        self, layers: int, seq_slots: int, length: int, memory: "KVMemory | None" = None
+    ) -> None:
+        """Without memory to share it has its own."""
+        own = memory or KVMemory(seq_slots * length)
+        self.by_layer = [_LayerKV(seq_slots, length, own, layer) for layer in range(layers)]
         super().__init__(layers=list(self.by_layer))
 
     def at(self, positions: Tensor, window: int) -> "KVCache":
@@ -35,13 +40,23 @@ class KVCache(Cache):
             assert full.keys is not None and full.values is not None
             layer.fill(target, full.keys[source], full.values[source])
 
-    @property
-    def num_bytes(self) -> int:
-        return sum(
-            2 * layer.keys.numel() * layer.keys.element_size()
-            for layer in self.by_layer
-            if layer.keys is not None
-        )
+
+class KVMemory:
+    """Room for so many tokens in every layer, which caches may share if one is in use at a time.
+    Sequences go from one to another layer by layer: they are read before they are written, so that
+    a smaller cache takes over from a larger one in the same place."""
+
+    def __init__(self, tokens: int) -> None:
+        self.tokens = tokens
+        self._by_layer: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def take(self, layer: int, shape: tuple[int, int, int, int], like: Tensor) -> list[Tensor]:
+        """Keys and values of a layer in this shape; what they hold is what was there before."""
+        _, heads, _, head_dim = shape
+        if layer not in self._by_layer:
+            keys = like.new_zeros(self.tokens * heads * head_dim)
+            self._by_layer[layer] = keys, torch.zeros_like(keys)
+        return [flat[: math.prod(shape)].view(shape) for flat in self._by_layer[layer]]
 
 
 class _Layer(CacheLayerMixin):
@@ -72,16 +87,17 @@ class _Layer(CacheLayerMixin):
 class _LayerKV(_Layer):
     """Keys and values of one layer, both [seq_slots, kv_heads, length, head_dim]."""
 
-    def __init__(self, seq_slots: int, length: int) -> None:
+    def __init__(self, seq_slots: int, length: int, memory: KVMemory, layer: int) -> None:
         super().__init__()
+        self.memory, self.layer = memory, layer
         self.seq_slots, self.length, self.window = seq_slots, length, length
         self.positions: Tensor | None = None
         self.slot_index: Tensor | None = None
 
     def _allocate(self, like: Tensor) -> None:
         """The first prompt tells heads, head size, dtype and device."""
-        self.keys = like.new_zeros(self.seq_slots, like.shape[1], self.length, like.shape[3])
-        self.values = torch.zeros_like(self.keys)
+        shape = (self.seq_slots, like.shape[1], self.length, like.shape[3])
+        self.keys, self.values = self.memory.take(self.layer, shape, like)
         self.slot_index = torch.arange(self.seq_slots, device=like.device)
         self.is_initialized = True
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from redqueen.engine.protocol import SamplingParams
-from redqueen.engine.torch.cache import KVCache
+from redqueen.engine.torch.cache import KVCache, KVMemory
 from redqueen.engine.torch.forward import Forward
 from redqueen.engine.torch.routing import put
 from redqueen.engine.torch.sampling import sample_tokens
 
-_KEPT_MEMORY_FRAC = 0.25
-"""Share of the GPU's memory that kept batches may hold in KV caches."""
+_MAX_KEPT = 64
+"""Batches that are kept, of every size and length; few are ever made."""
 
 
 class DecodeBatch:
@@ -35,13 +35,14 @@ class DecodeBatch:
         length: int,
         block: int = 0,
         graph_pool: Callable[[], Any] = lambda: None,
+        memory: KVMemory | None = None,
     ) -> None:
         """`block`: sequence slots that are reassigned together, 0 where none are."""
         self.forward, self.slot_adapters, self.length = forward, list(slot_adapters), length
         self.block, self.graph_pool = block, graph_pool
         self.device = forward.base.device
         count = len(self.slot_adapters)
-        self.cache = KVCache(forward.layers, count, length)
+        self.cache = KVCache(forward.layers, count, length, memory)
         # all [seq_slots]: the last token and its position, tokens generated and allowed, ...
         self.tokens, self.positions, self.num_generated, self.max_tokens, self.seeds = (
             torch.zeros(count, dtype=torch.long, device=self.device) for _ in range(5)
@@ -194,7 +195,11 @@ def _without_gc() -> Iterator[None]:
 
 
 class DecodeBatchPool:
-    """Makes decode batches, and on a GPU keeps them and their graphs for the next call."""
+    """Makes decode batches, and on a GPU keeps them and their graphs for the next call.
+
+    All that are kept have their keys and values in the same memory: with a cache for each, those of
+    one step of a real base would not fit side by side, and every step would capture its graphs
+    anew."""
 
     def __init__(self, forward: Forward) -> None:
         self.forward = forward
@@ -206,6 +211,7 @@ class DecodeBatchPool:
         """Whether prompts are prefilled while decode steps run: launching a prefill takes the host
         longer than the GPU takes to run it."""
         self.kept: dict[tuple[int, int, int], DecodeBatch] = {}
+        self.memory = KVMemory(0)
         self._graph_pool: Any = None
 
     def graph_pool(self) -> Any:
@@ -220,14 +226,14 @@ class DecodeBatchPool:
         if not self.on_gpu:
             return DecodeBatch(self.forward, slot_adapters, length, block)
         key = len(slot_adapters), length, block
+        if len(slot_adapters) * length > self.memory.tokens:
+            self.kept.clear()  # their graphs read the memory that is too small
+            self.memory = KVMemory(len(slot_adapters) * length)
         if key not in self.kept:
-            total = torch.cuda.mem_get_info(self.forward.base.device)[1]
-            while sum(batch.cache.num_bytes for batch in self.kept.values()) > (
-                _KEPT_MEMORY_FRAC * total
-            ):
+            if len(self.kept) >= _MAX_KEPT:
                 del self.kept[next(iter(self.kept))]  # the oldest
             self.kept[key] = DecodeBatch(
-                self.forward, slot_adapters, length, block, self.graph_pool
+                self.forward, slot_adapters, length, block, self.graph_pool, self.memory
             )
         self.kept[key].assign(slot_adapters)
         self.kept[key].clear()

@@ -27,8 +27,8 @@ from redqueen.engine.torch.routing import put
 from redqueen.engine.torch.sample_stats import SampleStats
 from redqueen.engine.torch.sampling import sample_tokens
 from redqueen.engine.torch.scheduler import Moves, Scheduler
+from redqueen.engine.torch.stop_texts import StopTexts
 from redqueen.engine.torch.stopwatch import Stopwatch
-from redqueen.models.base import Base
 
 _WINDOW = 64
 """Attention reads a multiple of this many positions, enough for the longest sequence."""
@@ -78,6 +78,7 @@ class DecodeLoop:
         self.steps_per_sync = steps_per_sync
         self.device = forward.base.device
         self.scheduler = Scheduler(requests, max_num_seqs, max_prefill_tokens, pool.in_blocks)
+        self.stop_texts = StopTexts(forward.base, sampling.stop_texts, steps_per_sync)
         self.length = max_sequence_length(requests, self.device)
         if forward.has_kv_ranges:
             self.window = self.length  # every sequence's own range is read, whatever the window
@@ -220,7 +221,7 @@ class DecodeLoop:
         self.running_steps += len(in_use) * self.steps_per_sync
         self.max_position = int(positions[in_use].max(initial=0))
         finished = in_use[running[in_use] == 0]
-        cuts = self._find_stop_texts(in_use, num_generated) if self.sampling.stop_texts else {}
+        cuts = self.stop_texts.find(self.batch.out_tokens, in_use, num_generated[in_use])
         if cuts:
             finished = np.union1d(finished, list(cuts))
             self.batch.running[self._put(np.array(list(cuts)))] = False
@@ -240,26 +241,6 @@ class DecodeLoop:
         if batch.transferred is not None:
             batch.transferred.record()
         return batch
-
-    def _find_stop_texts(
-        self, in_use: NDArray[np.int64], num_generated: NDArray[np.int64]
-    ) -> dict[int, int]:
-        """Sequence slots whose completion has a stop text, with the number of tokens up to its
-        end. A text that ends in an old token was found at an earlier sync, so only the tail is
-        decoded first."""
-        texts = self.sampling.stop_texts
-        # a token has at least one byte of text
-        reach = self.steps_per_sync + 1 + max(len(text.encode()) for text in texts)
-        places = np.maximum(num_generated[in_use][:, None] - reach + np.arange(reach), 0)
-        tails = self.batch.out_tokens[self._put(in_use)[:, None], self._put(places)].tolist()
-        base, cuts = self.forward.base, {}
-        for slot, tail in zip(in_use.tolist(), tails, strict=True):
-            count = int(num_generated[slot])
-            if any(text in base.decode(tail[-min(count, reach) :]) for text in texts):
-                cut = find_stop_text(base, self.batch.out_tokens[slot, :count].tolist(), texts)
-                if cut is not None:
-                    cuts[slot] = cut
-        return cuts
 
     def _complete(self, finished: FinishedBatch) -> list[tuple[int, Completion]]:
         if finished.transferred is not None:
@@ -310,20 +291,6 @@ def max_sequence_length(requests: Sequence[SampleRequest], device: torch.device)
     """Tokens that a sequence slot has room for: the longest request, rounded up."""
     longest = max(len(request.prompt) + request.max_tokens for request in requests)
     return _round_up(longest, _LENGTH_GPU if device.type == "cuda" else _WINDOW)
-
-
-def find_stop_text(base: Base, tokens: list[int], texts: Sequence[str]) -> int | None:
-    """The fewest tokens whose text contains one of the stop texts; None where none is there."""
-    if not any(text in base.decode(tokens) for text in texts):
-        return None
-    low, high = 1, len(tokens)
-    while low < high:
-        middle = (low + high) // 2
-        if any(text in base.decode(tokens[:middle]) for text in texts):
-            high = middle
-        else:
-            low = middle + 1
-    return low
 
 
 def _round_up(value: int, step: int) -> int:

@@ -1,7 +1,6 @@
 """The engine on torch: samples from and trains a population of adapters on one base, on a CPU or a
 GPU."""
 
-import resource
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -30,6 +29,7 @@ from redqueen.engine.protocol import (
     TrainSample,
     TrainStats,
 )
+from redqueen.engine.saving import EXACT
 from redqueen.engine.torch.cache import kv_bytes_per_token
 from redqueen.engine.torch.cores import CORES
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
@@ -43,6 +43,7 @@ from redqueen.engine.torch.memory import (
     explain_device,
     halve_microbatch,
     halve_sampling,
+    peak_memory_gb,
     until_it_fits,
 )
 from redqueen.engine.torch.optimizer import PopulationAdamW
@@ -87,7 +88,7 @@ class TorchEngine:
         """They fall where memory ends, and stay there."""
         self.generated: SampleStats | None = None
         """Of the last call of `sample`."""
-        self.usage = Usage()
+        self.usage, self.saving = Usage(), EXACT
 
     @classmethod
     def create(cls, spec: EngineSpec) -> Engine:
@@ -100,9 +101,10 @@ class TorchEngine:
         # On one GPU a call of everything is fastest; on a CPU, nothing is lost by turns.
         layout = BlockLayout.of(spec, "all" if base.device.type == "cuda" else "world")
         engine = cls(base, layout.largest, spec.config, spec.lora, spec.seed)
+        engine.saving = spec.saving
         if len(layout.sizes) < 2:
             return engine
-        return BlockEngine(layout, [Inline(engine)], base)
+        return BlockEngine(layout, [Inline(engine)], base, saving=spec.saving)
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -255,14 +257,17 @@ class TorchEngine:
 
     def snapshot(self, names: Mapping[int, str]) -> MemberSnapshot:
         with explain_device():
-            own = copy_to_host({name: v for name, v in self._state().items() if name != "grads"})
-        rows = self._members().rows
-        return MemberSnapshot(self.loaded, rows, own.pop("weights"), own, dict(names))
+            state = self._state() if self.saving.optimizer else {"weights": self._members().weights}
+            own = copy_to_host({name: v for name, v in state.items() if name != "grads"})
+        rows, dtype = self._members().rows, getattr(torch, self.saving.dtype)
+        return MemberSnapshot(self.loaded, rows, own.pop("weights").to(dtype), own, dict(names))
 
     def load(self, folder: Path, names: Mapping[int, str]) -> None:
         for slot, name in names.items():
             self.write(slot, load_adapter(folder / "adapters" / name), reset_optimizer=True)
             file = optimizer_file(folder, name)
+            if not file.exists() and not self.saving.optimizer:
+                continue
             try:
                 self.write_optimizer(slot, load_file(file))
             except (KeyError, RuntimeError) as error:
@@ -307,10 +312,7 @@ class TorchEngine:
 
     @property
     def memory_gb(self) -> float:
-        device = self.loaded.device
-        if device.type == "cuda":
-            return torch.cuda.max_memory_allocated(device) / 1e9
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
+        return peak_memory_gb(self.loaded.device)
 
     def close(self) -> None:
         """Free the key-value caches."""
@@ -326,9 +328,7 @@ class TorchEngine:
         return self.population
 
     def _check_slots(self, slots: Iterable[int]) -> None:
-        if self.population is None:
-            return
-        for slot in slots:
+        for slot in slots if self.population is not None else ():
             if not 0 <= slot < self.slots:
                 raise ConfigError(f"there is no slot {slot}: this engine has {self.slots}, from 0")
 

@@ -31,7 +31,7 @@ class MemberSnapshot:
     weights: Tensor
     """[slots, parameters_each]"""
     optimizer: Mapping[str, Tensor]
-    """By name, a row for each slot."""
+    """By name, a row for each slot; empty where it is not kept."""
     names: Mapping[int, str]
 
     def __call__(self, folder: Path) -> list[Path]:
@@ -40,6 +40,8 @@ class MemberSnapshot:
         for slot, name in self.names.items():
             adapter, own = self.layout.to_adapter(self.weights[slot]), folder / "adapters" / name
             files += save_adapter(adapter, own, base=place, fingerprint=self.base.fingerprint)
+            if not self.optimizer:
+                continue
             files.append(optimizer_file(folder, name))
             files[-1].parent.mkdir(parents=True, exist_ok=True)
             save_file({key: rows[slot] for key, rows in self.optimizer.items()}, files[-1])

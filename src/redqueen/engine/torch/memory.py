@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import resource
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
@@ -50,6 +51,13 @@ def is_out_of_memory(error: BaseException | None) -> bool:
 
 
 _OUT_OF_MEMORY = ("CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED")
+
+
+def peak_memory_gb(device: torch.device) -> float:
+    """The most at a time, of the GPU or of this process."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 1e9
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9
 
 
 def until_it_fits(
