@@ -52,6 +52,12 @@ class SharedEngine(Engine, Protocol):
 
     def clear_gradients(self, slots: Iterable[int]) -> None: ...
 
+    def read_gradients(self, slot: int) -> object:
+        """A copy of them, in the host's memory, for `write_gradients`."""
+        ...
+
+    def write_gradients(self, slot: int, gradients: object) -> None: ...
+
 
 def create_shared_engine(spec: EngineSpec) -> SharedEngine:
     name = spec.config.type

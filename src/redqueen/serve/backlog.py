@@ -3,6 +3,7 @@ are told why an answer takes long. The service's lock is held around every call.
 
 import logging
 import time
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from redqueen.serve.commands import Skip
@@ -17,11 +18,14 @@ log = logging.getLogger(__name__)
 
 def ready_models(service: "Service") -> dict[str, list[Model]]:
     """Models with a command whose turn it is, by tenant."""
-    ready: dict[str, list[Model]] = {}
-    for model in service.models.values():
-        if model.next is not None:
-            ready.setdefault(model.tenant, []).append(model)
-    return ready
+    return by_tenant(model for model in service.models.values() if model.next is not None)
+
+
+def by_tenant(models: Iterable[Model]) -> dict[str, list[Model]]:
+    sorted_: dict[str, list[Model]] = {}
+    for model in models:
+        sorted_.setdefault(model.tenant, []).append(model)
+    return sorted_
 
 
 def has_work(service: "Service") -> bool:

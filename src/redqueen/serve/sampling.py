@@ -14,7 +14,8 @@ from redqueen.engine.protocol import Completion, SampleRequest, SamplingParams, 
 from redqueen.errors import EngineError, RedQueenError
 from redqueen.serve.commands import LossSettings
 from redqueen.serve.losses import bind
-from redqueen.serve.state import SampleTask, Sequence, rotate
+from redqueen.serve.shares import Shares, pick, take_turns
+from redqueen.serve.state import SampleTask, Sequence
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _STREAMED_TOKENS = 16
+_SHORT_TURN = 64
+"""Tokens of a turn that tenants share, at least: with every turn prompts are computed again."""
 _BAD_REQUEST = (ArithmeticError, LookupError, TypeError, ValueError)
 """What a value raises that no check has refused. Whatever else torch raises may have broken the
 device: that ends the server, and a restart goes on."""
@@ -54,21 +57,34 @@ class SampleQueue:
     def __bool__(self) -> bool:
         return bool(self.to_score) or any(self.waiting.values())
 
-    def take(self, most: int) -> list[Sequence]:
-        """Up to so many completions, one of each tenant in turn."""
-        taken: list[Sequence] = []
+    def take(self, most: int, cost: Callable[[Sequence], int], shares: Shares) -> list[Sequence]:
+        """Up to so many completions, one of each tenant in turn, as far as its share goes."""
         self._first += 1
-        names = [name for name, own in self.waiting.items() if own]
-        while names and len(taken) < most:
-            for name in list(rotate(names, self._first)):
-                own = self.waiting[name]
-                while own and own[0].task.future.done:  # canceled or failed meanwhile
-                    own.popleft()
-                if own and len(taken) < most:
-                    taken.append(own.popleft())
-                elif not own:
-                    names.remove(name)
+        for name, own in self.waiting.items():  # canceled or failed meanwhile
+            self.waiting[name] = deque(one for one in own if not one.task.future.done)
+        picked = pick({name: _of_one_kind(own) for name, own in self.waiting.items()}, cost, shares)
+        taken = take_turns({name: iter(own) for name, own in picked.items()}, self._first, most)
+        gone = set(map(id, taken))
+        for name, own in self.waiting.items():
+            self.waiting[name] = deque(one for one in own if id(one) not in gone)
         return taken
+
+    def take_prompts(self, shares: Shares) -> list[SampleTask]:
+        """Those whose log-probabilities are computed next."""
+        waiting: dict[str, list[SampleTask]] = {}
+        for task in self.to_score:
+            if not task.future.done:
+                waiting.setdefault(task.future.tenant, []).append(task)
+        picked = pick(waiting, lambda task: len(task.order.prompt), shares)
+        taken = {id(task): task for own in picked.values() for task in own}
+        self.to_score = [task for own in waiting.values() for task in own if id(task) not in taken]
+        return list(taken.values())
+
+
+def _of_one_kind(own: Iterable[Sequence]) -> list[Sequence]:
+    """Those that can be sampled together with the first: others are a call of their own."""
+    own = list(own)
+    return [one for one in own if one.task.key == own[0].task.key]
 
 
 class SampleRunner:
@@ -77,6 +93,7 @@ class SampleRunner:
     def __init__(self, service: "Service", slots: "SlotPool", turn_tokens: int) -> None:
         self.service, self.engine, self.slots = service, service.engine, slots
         self.turn_tokens = turn_tokens
+        self.shares = Shares.for_sampling(self.engine.base.on_gpu)
         self.calls: list[int] = []
         """Tenants in each call, for whoever measures."""
         self._kinds: set[tuple[Any, ...]] = set()
@@ -84,8 +101,8 @@ class SampleRunner:
     def run(self, most: int) -> None:
         """One turn of whatever waits."""
         with self.service.lock:
-            sequences = self.service.queue.take(most)
-            to_score, self.service.queue.to_score = self.service.queue.to_score, []
+            sequences = self.service.queue.take(most, self._cost, self.shares)
+            to_score = self.service.queue.take_prompts(self.shares)
         placed, pinned = list[Placed](), set[int]()
         for sequence in sequences:
             slot = self._place(sequence.task, pinned)
@@ -99,14 +116,35 @@ class SampleRunner:
         groups: dict[tuple[Any, ...], list[Placed]] = {}
         for one in placed:
             groups.setdefault(one.sequence.task.key, []).append(one)
+        turn = self._turn(sequences)
         for key, group in groups.items():
-            self._sample_or_fail(key, group)
+            self._sample_or_fail(key, group, turn)
 
-    def _sample_or_fail(self, key: tuple[Any, ...], group: list[Placed]) -> None:
+    def _wanted(self, sequence: Sequence) -> int:
+        """Tokens that a turn adds to a completion, if no other tenant waits."""
+        task = sequence.task
+        turn = _STREAMED_TOKENS if task.order.streams else self.turn_tokens
+        return min(task.max_tokens - len(sequence.tokens), turn)
+
+    def _cost(self, sequence: Sequence) -> int:
+        """Tokens that are computed for it in a turn."""
+        return len(sequence.task.order.prompt) + len(sequence.tokens) + self._wanted(sequence)
+
+    def _turn(self, sequences: Iterable[Sequence]) -> int:
+        """Tokens that a turn adds at the most: nobody waits much longer for others than its own
+        completions take."""
+        longest: dict[str, int] = {}
+        for one in sequences:
+            tenant = one.task.future.tenant
+            longest[tenant] = max(longest.get(tenant, 0), self._wanted(one))
+        return max(_SHORT_TURN, min(longest.values(), default=0))
+
+    def _sample_or_fail(self, key: tuple[Any, ...], group: list[Placed], turn: int) -> None:
         """A group together; where that fails for what was asked, each request by itself."""
+        group = [one for one in group if not one.sequence.finish_reason]
         tasks = list(dict.fromkeys(one.sequence.task for one in group))
         try:
-            self._sample(key, group)
+            self._sample(key, group, turn)
         except EngineError:
             raise
         except (RedQueenError, *_BAD_REQUEST) as error:
@@ -115,7 +153,8 @@ class SampleRunner:
                 self._fail(tasks, str(error))
                 return
             for task in tasks:
-                self._sample_or_fail(key, [one for one in group if one.sequence.task is task])
+                own = [one for one in group if one.sequence.task is task]
+                self._sample_or_fail(key, own, turn)
 
     def _place(self, task: SampleTask, pinned: set[int]) -> int | None:
         weights = task.weights
@@ -129,34 +168,36 @@ class SampleRunner:
             self._fail([task], str(error))
             return None
 
-    def _sample(self, key: tuple[Any, ...], group: list[Placed]) -> None:
+    def _sample(self, key: tuple[Any, ...], group: list[Placed], turn: int) -> None:
         greedy, top_p, stop_tokens, stop_texts = key
         self._kinds.add(key)
         if len(self._kinds) > _KINDS:
             self.engine.close()
             self._kinds = {key}
         params = SamplingParams(0.0 if greedy else 1.0, stop_tokens, stop_texts, top_p)
-        requests = [self._request(one) for one in group]
-        completions = self.engine.sample(requests, params)
+        requests = [self._request(one, turn) for one in group]
+
+        def on_finish(finished: Iterable[tuple[int, Completion]]) -> None:
+            """Whoever has all that it asked for does not wait for the others."""
+            for place, completion in finished:
+                self._extend(group[place].sequence, completion)
+                with self.service.lock:
+                    self.service.finish_sample(group[place].sequence.task)
+
+        self.engine.sample(requests, params, on_finish)
         self.calls.append(len({one.sequence.task.future.tenant for one in group}))
-        for one, completion in zip(group, completions, strict=True):
-            self._extend(one.sequence, completion)
         with self.service.lock:
             for one in group:
                 if not one.sequence.finish_reason:
                     self.service.queue.put_back(one.sequence)
-            for task in dict.fromkeys(one.sequence.task for one in group):
-                self.service.finish_sample(task)
 
-    def _request(self, one: Placed) -> SampleRequest:
+    def _request(self, one: Placed, turn: int) -> SampleRequest:
         sequence, task = one.sequence, one.sequence.task
-        done = len(sequence.tokens)
-        turn = _STREAMED_TOKENS if task.order.streams else self.turn_tokens
         return SampleRequest(
             (*task.order.prompt, *sequence.tokens),
-            min(task.max_tokens - done, turn),
+            min(self._wanted(sequence), turn),
             one.slot,
-            self.engine.seed_after(sequence.seed, done),
+            self.engine.seed_after(sequence.seed, len(sequence.tokens)),
             task.order.temperature or None,
         )
 

@@ -15,6 +15,8 @@ from redqueen.serve.store import MODEL
 from redqueen.serve.weights import pad_adapter, shape_adapter
 
 Occupant = Model | SamplerWeights
+_PARKED_BYTES = 4e9
+"""Of gradients that are kept for models that left, in memory."""
 
 
 class SlotPool:
@@ -29,6 +31,8 @@ class SlotPool:
         self.occupants: list[Occupant | None] = [None] * engine.slots
         self.last_used = [0] * engine.slots
         self._clock = count(1)
+        self.parked: dict[str, object] = {}
+        """Gradients of models that had to leave before their step, by id, oldest first."""
         self.template = engine.read(0)
         """Of what shape adapters are in slots."""
 
@@ -64,12 +68,13 @@ class SlotPool:
 
         def cost(slot: int) -> tuple[bool, int]:
             who = self.occupants[slot]
-            has_gradients = isinstance(who, Model) and bool(who.pending)
+            has_gradients = isinstance(who, Model) and who.has_gradients
             return has_gradients, self.last_used[slot]
 
         slot = min(slots, key=cost)
         if isinstance(leaving := self.occupants[slot], Model):
             self.park(leaving, slot)
+            self._keep_gradients(leaving, slot)
         self.occupants[slot] = None
         return slot
 
@@ -80,16 +85,38 @@ class SlotPool:
             self.engine.new(slot, model.shape.seed)
             fresh = shape_adapter(self.engine.read(slot), model.shape)
             self.engine.write(slot, fresh, reset_optimizer=True)
-        self.restore_gradients(model, slot)
+        self._restore_gradients(model, slot)
 
-    def restore_gradients(self, model: Model, slot: int) -> None:
-        """Those that wait for a step are computed again from what was sent."""
+    def _keep_gradients(self, model: Model, slot: int) -> None:
+        if not model.has_gradients:
+            return
+        self.parked[model.id] = self.engine.read_gradients(slot)
+        while len(self.parked) * 4 * self.engine.parameters_each > _PARKED_BYTES:
+            del self.parked[next(iter(self.parked))]
+
+    def drop_gradients(self, model: Model) -> None:
+        """Those that are kept are not to be used: a part of them belongs to a pass that failed."""
+        self.parked.pop(model.id, None)
+
+    def _restore_gradients(self, model: Model, slot: int) -> None:
+        """Those that wait for a step; if they are not kept, they are computed again from what was
+        sent."""
+        kept = self.parked.pop(model.id, None)
+        if kept is not None:
+            self.engine.write_gradients(slot, kept)
+            return
         self.engine.clear_gradients([slot])
         for record in model.pending:
             command = self.decode(*unpack_record(record)[1:])
             assert isinstance(command, ForwardBackward)
-            samples = [datum.to_sample(slot) for datum in command.data]
-            self.engine.score(samples, bind(command.loss), backward=True)
+            self._accumulate(command, len(command.data), slot)
+        if begun := model.begun:
+            assert isinstance(begun.command, ForwardBackward)
+            self._accumulate(begun.command, begun.progress.done, slot)
+
+    def _accumulate(self, command: ForwardBackward, count: int, slot: int) -> None:
+        samples = [datum.to_sample(slot) for datum in command.data[:count]]
+        self.engine.score(samples, bind(command.loss), backward=True)
 
     def _load_sampler(self, weights: SamplerWeights, slot: int) -> None:
         adapter = weights.adapter

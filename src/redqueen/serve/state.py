@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from redqueen.serve.commands import Command, ModelShape, SampleOrder
+from redqueen.serve.commands import Command, ForwardBackward, ModelShape, SampleOrder
 from redqueen.serve.futures import Future
 from redqueen.serve.journal import Journal
 from redqueen.serve.store import ModelFolder
@@ -58,6 +58,20 @@ class SamplerWeights:
 
 
 @dataclass(slots=True)
+class Progress:
+    """Of a pass that is computed in parts."""
+
+    done: int = 0
+    """Data that were computed."""
+    until: int = 0
+    """Up to where this turn's part goes."""
+    loss: float = 0.0
+    logprobs: list[tuple[float, ...]] = field(default_factory=list)
+    before: Any = None
+    """The gradients before its first part; None: there were none."""
+
+
+@dataclass(slots=True)
 class Queued:
     """A command in its place in the order of its model."""
 
@@ -66,6 +80,34 @@ class Queued:
     future: Future
     record: bytes
     """As it is in the journal."""
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def left(self) -> int:
+        """Tokens that are to be computed."""
+        if not isinstance(self.command, ForwardBackward):
+            return 0
+        return sum(len(datum.tokens) for datum in self.command.data[self.progress.done :])
+
+    def advance(self, tokens: int) -> int:
+        """Decide on the part that is computed next: as many data as fit, and one at least. Returns
+        its tokens."""
+        assert isinstance(self.command, ForwardBackward)
+        progress, taken = self.progress, 0
+        progress.until = progress.done
+        for datum in self.command.data[progress.done :]:
+            if taken and taken + len(datum.tokens) > tokens:
+                break
+            taken += len(datum.tokens)
+            progress.until += 1
+        return taken
+
+    @property
+    def begun(self) -> bool:
+        """Whether there are gradients of a part of it."""
+        command = self.command
+        has_some = bool(self.progress.done) and not self.future.done
+        return has_some and isinstance(command, ForwardBackward) and command.backward
 
 
 @dataclass(slots=True, eq=False)
@@ -100,6 +142,8 @@ class Model:
     """Unnamed ones, oldest first."""
     last_used: float = field(default_factory=time.monotonic)
     busy: bool = False
+    turn: int = 0
+    """When it had its last one."""
 
     @property
     def next(self) -> Queued | None:
@@ -109,6 +153,16 @@ class Model:
     @property
     def has_gap(self) -> bool:
         return bool(self.waiting) and self.executed + 1 not in self.waiting
+
+    @property
+    def begun(self) -> Queued | None:
+        """The pass of which a part was computed."""
+        queued = self.waiting.get(self.executed + 1)
+        return queued if queued is not None and queued.begun else None
+
+    @property
+    def has_gradients(self) -> bool:
+        return bool(self.pending) or self.begun is not None
 
     def forget_gradients(self) -> None:
         self.pending.clear()

@@ -3,7 +3,7 @@ their losses allow."""
 
 import logging
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from redqueen.serve.commands import (
     Snapshot,
 )
 from redqueen.serve.losses import bind
+from redqueen.serve.shares import Work
 from redqueen.serve.slots import SlotPool
 from redqueen.serve.state import Model, Queued, SamplerWeights
 from redqueen.serve.store import MODEL
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from redqueen.serve.service import Service
 
 log = logging.getLogger(__name__)
-Work = tuple[Model, Queued]
 _SAVED = {
     "weights": "save_weights",
     "sampler_weights": "save_weights_for_sampler",
@@ -46,7 +46,7 @@ class Trainer:
         self.checkpoint_every, self.checkpoints = checkpoint_every, Checkpoints(service)
         self.slots = SlotPool(self.engine, self.checkpoints.park, service.decode)
         self.passes: list[int] = []
-        """Tenants in each training pass, for whoever measures."""
+        """Models in each training pass, for whoever measures."""
 
     def run(self, works: Sequence[Work]) -> None:
         """One command of each model."""
@@ -87,6 +87,7 @@ class Trainer:
     def _pass(self, group: list[tuple[Work, int]], loss: LossSettings, backward: bool) -> None:
         """Forward and backward of equal losses, together; where that fails, one by one, so that
         nobody fails for another's request."""
+        before = self._gradients(group) if backward else {}
         try:
             self._score(group, loss, backward)
             return
@@ -96,19 +97,36 @@ class Trainer:
             if len(group) > 1:
                 log.exception("a shared pass failed: its requests run one by one")
         for work, slot in group:
+            self._restore(before, slot)
             self._attempt(work, self._alone(work, slot, loss, backward))
+
+    def _gradients(self, group: list[tuple[Work, int]]) -> dict[int, object]:
+        """By slot, as they are before a pass; None where there are none."""
+        before: dict[int, object] = {}
+        for (model, queued), slot in group:
+            before[slot] = self.engine.read_gradients(slot) if model.has_gradients else None
+            if not queued.progress.done:
+                queued.progress.before = before[slot]
+        return before
+
+    def _restore(self, before: Mapping[int, object], slot: int) -> None:
+        gradients = before.get(slot)
+        if gradients is not None:
+            self.engine.write_gradients(slot, gradients)
+        elif slot in before:
+            self.engine.clear_gradients([slot])
 
     def _alone(
         self, work: Work, slot: int, loss: LossSettings, backward: bool
     ) -> Callable[[Model, Queued], None]:
-        """One request by itself, from the gradients that were there before."""
+        """One request by itself. If it fails, nothing is left of it, nor of its parts before."""
 
         def run(model: Model, queued: Queued) -> None:
-            self.slots.restore_gradients(model, slot)
             try:
                 self._score([(work, slot)], loss, backward)
             except Exception:
-                self.slots.restore_gradients(model, slot)
+                if backward:
+                    self._restore({slot: queued.progress.before}, slot)
                 raise
 
         return run
@@ -117,23 +135,36 @@ class Trainer:
         samples, counts = [], []
         for (_, queued), slot in group:
             assert isinstance(queued.command, ForwardBackward)
-            own = [datum.to_sample(slot) for datum in queued.command.data]
+            part = slice(queued.progress.done, queued.progress.until)
+            own = [datum.to_sample(slot) for datum in queued.command.data[part]]
             samples += own
             counts.append(len(own))
         scored = self.engine.score(samples, bind(loss), backward=backward)
         self.passes.append(len(group))
         start = 0
-        for ((model, queued), slot), count in zip(group, counts, strict=True):
-            assert isinstance(queued.command, ForwardBackward)
-            if backward:
-                model.pending.append(queued.record)
-                model.pending_tokens += queued.command.tokens
-            logprobs = scored.logprobs[start : start + count]
+        for (work, slot), count in zip(group, counts, strict=True):
+            progress = work[1].progress
+            progress.logprobs += scored.logprobs[start : start + count]
+            progress.loss += scored.losses.get(slot, 0.0)
+            progress.done = progress.until
             start += count
-            value = scored.losses.get(slot, 0.0)
-            metrics = {"loss:sum": value if math.isfinite(value) else math.nan}
-            result = {"type": "forward_backward", "logprobs": logprobs, "metrics": metrics}
-            self._finish(model, queued, result)
+            self._scored(work)
+
+    def _scored(self, work: Work) -> None:
+        """The answer to a pass, or, after a part of it, another turn."""
+        model, queued = work
+        command, progress = queued.command, queued.progress
+        assert isinstance(command, ForwardBackward)
+        if progress.done < len(command.data):
+            self._put_back(work)
+            return
+        if command.backward:
+            model.pending.append(queued.record)
+            model.pending_tokens += command.tokens
+        metrics = {"loss:sum": progress.loss if math.isfinite(progress.loss) else math.nan}
+        logprobs = tuple(progress.logprobs)
+        result = {"type": "forward_backward", "logprobs": logprobs, "metrics": metrics}
+        self._finish(model, queued, result)
 
     def _step(self, group: list[tuple[Work, int]]) -> None:
         settings = {}
@@ -273,4 +304,6 @@ class Trainer:
         self.service.finish(model, queued, result)
 
     def _fail(self, model: Model, queued: Queued, message: str, category: str = "user") -> None:
+        if queued.begun:
+            self.slots.drop_gradients(model)
         self.service.finish(model, queued, {"error": message, "category": category})

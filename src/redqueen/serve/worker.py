@@ -4,13 +4,14 @@ computed together."""
 import logging
 import threading
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from redqueen.serve.backlog import expects_more, has_work, ready_models, sweep
-from redqueen.serve.commands import ForwardBackward
+from redqueen.serve.backlog import by_tenant, expects_more, has_work, ready_models, sweep
 from redqueen.serve.sampling import SampleRunner
-from redqueen.serve.state import Model, rotate
-from redqueen.serve.training import Trainer, Work
+from redqueen.serve.shares import Shares, Work, take_commands
+from redqueen.serve.state import Model
+from redqueen.serve.training import Trainer
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
@@ -33,11 +34,11 @@ class Worker(threading.Thread):
         *,
         gather_s: float = 0.05,
         turn_tokens: int = 512,
-        max_pass_tokens: int = 262_144,
         checkpoint_every: int = 20,
     ) -> None:
         super().__init__(name="redqueen-engine", daemon=True)
-        self.service, self.gather_s, self.max_pass_tokens = service, gather_s, max_pass_tokens
+        self.service, self.gather_s = service, gather_s
+        self.shares = Shares.for_training(service.engine.base.on_gpu)
         self.trainer = Trainer(service, checkpoint_every)
         self.runner = SampleRunner(service, self.trainer.slots, turn_tokens)
         self.failure: BaseException | None = None
@@ -70,13 +71,15 @@ class Worker(threading.Thread):
 
     def turn(self) -> None:
         """One turn of everything that waits. Whoever has just been trained is about to ask for
-        samples: those join the samples of others, so that tenants fall into step."""
-        rounds, until = 0, self._patience()
+        samples: those join the samples of others, so that tenants fall into step. Of a large pass
+        one part is computed, and others have theirs before the next."""
+        rounds, until, begun = 0, self._patience(), set[str]()
         while rounds < _ROUNDS:
-            if works := self._take_commands():
+            if works := self._take_commands(begun):
                 self.trainer.run(works)
+                begun |= {model.id for model, queued in works if not queued.future.done}
                 rounds, until = rounds + 1, self._patience()
-            elif not self._expect_more(until):
+            elif begun or not self._expect_more(until):
                 break
         if self.service.queue:
             self.runner.run(self.service.max_num_seqs)
@@ -108,29 +111,19 @@ class Worker(threading.Thread):
             self.service.lock.wait(left)
             return True
 
-    def _take_commands(self) -> list[Work]:
-        """The next command of every model, as far as they fit into a pass; another tenant first
-        each time."""
-        works, tokens = list[Work](), 0
+    def _take_commands(self, begun: Collection[str]) -> list[Work]:
+        """The next commands of models, as far as they fit into their tenants' shares; another
+        tenant first each time. A pass of which this turn has computed a part goes on only beside
+        passes of others."""
         self._first += 1
         with self.service.lock:
             ready = ready_models(self.service)
-            for tenant in rotate(sorted(ready), self._first):
-                for model in ready[tenant]:
-                    queued = model.next
-                    if queued is None:
-                        continue
-                    size = (
-                        queued.command.tokens if isinstance(queued.command, ForwardBackward) else 0
-                    )
-                    if works and (
-                        tokens + size > self.max_pass_tokens
-                        or len(works) >= self.service.engine.slots
-                    ):
-                        continue
-                    tokens += size
-                    model.busy = True
-                    works.append((model, queued))
+            others = [one for own in ready.values() for one in own if one.id not in begun]
+            if not any(one.next and one.next.left for one in others):
+                ready = by_tenant(others)
+            works = take_commands(ready, self.shares, self._first, self.service.engine.slots)
+            for model, _ in works:
+                model.busy = True
         return works
 
     def _park_all(self) -> None:

@@ -21,6 +21,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from redqueen.cli.bench.serve_work import Work, one_by_one, prompts_of
 from redqueen.cli.console import note, note_others
 from redqueen.cli.options import Device, Json
 from redqueen.cli.serve import check_installed
@@ -30,18 +31,6 @@ from redqueen.errors import EngineError
 if TYPE_CHECKING:
     from redqueen.engine.shared import SharedEngine
     from redqueen.serve.app import ModelServer, ServeSettings
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """Of one step, of all tenants together."""
-
-    completions: int
-    prompt_tokens: int
-    tokens: int
-    attempts: int
-    steps: int
-    warmup: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +91,16 @@ def serve(
         first = rows[0].seconds if rows else row.seconds
         rows.append(_with_ratio(row, first))
         note(f"{count} tenants: {row.seconds:.2f} s, {row.seconds / first:.2f} of one")
-    others = _peft(base, counts[-1], work, rank, device) if peft else None
+    others = one_by_one(base, counts[-1], work, rank, device) if peft else None
     note_others(load.others())
     if as_json:
-        table = {"work": asdict(work), "rows": [asdict(row) for row in rows], "peft_s": others}
+        peft_s = asdict(others) if others else None
+        table = {"work": asdict(work), "rows": [asdict(row) for row in rows], "peft": peft_s}
         typer.echo(json.dumps(table))
         return
     Console().print(_table(rows))
     if others is not None:
-        note(f"PEFT, {counts[-1]} adapters one after another: {others:.2f} s")
+        note(f"PEFT, {counts[-1]} adapters one after another: {others.seconds:.2f} s")
 
 
 def _with_ratio(row: Measured, first: float) -> Measured:
@@ -236,11 +226,7 @@ class _Loop:
         rank = server.settings.lora.rank
         session = self.service.create_session(name)
         self.model = self.service.create_model(name, session, 0, ModelShape(rank, number))
-        rng = Random(number)
-        prompts = max(1, work.completions // count // work.attempts)
-        self.prompts = [
-            tuple(rng.randrange(3, 300) for _ in range(work.prompt_tokens)) for _ in range(prompts)
-        ]
+        self.prompts = prompts_of(Random(number), work, count)
         self.sequence = 0
         self.waits: list[float] = []
         self.steps: list[float] = []
@@ -308,33 +294,3 @@ class _Loop:
             for place, one in enumerate(group)
         ]
         return encode_request(self.model.id, self.sequence + 1, "importance_sampling", data)
-
-
-def _peft(base: str, count: int, work: Work, rank: int, device: str) -> float:
-    """Seconds of PEFT for the same work, one adapter after another."""
-    from redqueen.cli.bench.peft import PeftBaseline
-    from redqueen.config.engine import LoraConfig
-    from redqueen.engine.protocol import SampleRequest, TrainSample
-    from redqueen.models.base import pick_device
-
-    where = pick_device(device)
-    baseline = PeftBaseline(base, where, LoraConfig(rank=rank), count)
-    rng = Random(0)
-    prompts = [
-        tuple(rng.randrange(3, 300) for _ in range(work.prompt_tokens))
-        for _ in range(work.completions // work.attempts)
-    ]
-    requests = [
-        SampleRequest(prompt, work.tokens, place % count)
-        for place, prompt in enumerate(prompts)
-        for _ in range(work.attempts)
-    ]
-    answer = tuple(rng.randrange(3, 300) for _ in range(work.tokens))
-    samples = [TrainSample(one.slot, one.prompt, answer, 1.0) for one in requests]
-    baseline.choose_sample_batch_size(requests)
-    baseline.choose_train_batch_size(samples)
-    started = time.perf_counter()
-    for _ in range(work.steps):
-        baseline.generate(requests)
-        baseline.train(samples)
-    return time.perf_counter() - started

@@ -49,3 +49,10 @@ class SharedTorchEngine(TorchEngine):
     def clear_gradients(self, slots: Iterable[int]) -> None:
         for slot in slots:
             self._members().grads[slot] = 0
+
+    def read_gradients(self, slot: int) -> object:
+        return self._members().grads[slot].to("cpu", copy=True)
+
+    def write_gradients(self, slot: int, gradients: object) -> None:
+        assert isinstance(gradients, torch.Tensor)
+        self._members().grads[slot].copy_(gradients)
