@@ -113,6 +113,10 @@ def train(
         float,
         typer.Option(min=0, max=0.9, help="Share of documents that are logic puzzles."),
     ] = 0.0,
+    turn_reasoning_share: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of critiques and puzzles solved with reasoning."),
+    ] = 0.4,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -121,7 +125,7 @@ def train(
         str,
         typer.Option(
             "--from",
-            help="Continue training this model: a folder, or pawn. Give another --seed.",
+            help="Continue training this model: a folder, pawn or pawn-games. Give another --seed.",
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
@@ -154,6 +158,7 @@ def train(
         careful_share=careful_share,
         critique_share=critique_share,
         logic_share=logic_share,
+        turn_reasoning_share=turn_reasoning_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)
@@ -256,15 +261,15 @@ def _percent(share: float | None) -> str:
 
 def _start_folder(start: str, seed: int) -> str:
     """The folder of the model to continue from; its training must have had another seed."""
-    from redqueen.models.base import PAWN
+    from redqueen.models.bundled import BUNDLED
 
-    folder = PAWN if start == "pawn" else Path(start).expanduser()
+    folder = BUNDLED.get(start) or Path(start).expanduser()
     try:
         read = json.loads((folder / "pretraining.json").read_text())["settings"]["seed"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"--from {start}: there is no Pawn in {folder} "
-            "(a folder that `redqueen pawn train` wrote, or pawn)"
+            "(a folder that `redqueen pawn train` wrote, pawn or pawn-games)"
         ) from error
     if read == seed:
         raise ConfigError(
