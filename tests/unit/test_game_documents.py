@@ -271,7 +271,17 @@ def test_a_puzzle_is_asked_by_the_kind_and_its_answer_is_graded_correct() -> Non
 
 def test_a_puzzle_is_solved_by_a_search_that_ends_with_the_assignment() -> None:
     puzzle = PUZZLES.read_proposal([("puzzle", PUZZLE)], [])
-    assert search(puzzle) == ["1", "1 1: 2", "1 2: 1", "2", "2 1", "2 1 1: 3", "2 1 2: 3", "2 1 3"]
+    assert search(puzzle) == [
+        "1",
+        "1 1: 2",
+        "1 2: 1",
+        "1 3: 1",
+        "2",
+        "2 1",
+        "2 1 1: 2",
+        "2 1 2: 2",
+        "2 1 3",
+    ]
     documents = write_puzzle_documents(stream(2, "tests", "puzzles"), 200, 1.0)
     reasoned = [split(one)[1] for one in documents if ">>think" in one]
     assert len(reasoned) > 100
