@@ -81,6 +81,32 @@ def suites(
 
 
 @app.command()
+def attempts(
+    out: Annotated[Path, typer.Option(help="File to write, JSONL.")],
+    model: Annotated[
+        str, typer.Option(metavar="{model}", help="Whose attempts: a folder, or pawn.")
+    ] = "pawn",
+    samples: Annotated[int, typer.Option(min=2, help="Attempts at each problem.")] = 6,
+    limit: Annotated[int, typer.Option(min=0, help="Only so many problems; 0: all.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Sample attempts for critics to judge, as those of heldout-critique were frozen."""
+    from redqueen.evaluate.heldout_critique import PROBLEMS, freeze_attempts
+    from redqueen.evaluate.replies import FORCED
+    from redqueen.evaluate.runner import evaluate
+    from redqueen.evaluate.targets import open_target
+    from redqueen.sandbox.pool import SandboxPool
+
+    target = open_target(model, device=device).without(FORCED)
+    result = evaluate(target, PROBLEMS, samples=samples, temperature=1.0, limit=limit or None)
+    with SandboxPool() as sandbox:
+        lines = freeze_attempts(result.replies, sandbox)
+    with explain_disk(out):
+        out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    note(f"{len(lines)} attempts, half of them correct: {out}")
+
+
+@app.command()
 def train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
