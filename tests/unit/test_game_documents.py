@@ -224,20 +224,20 @@ def test_attempts_are_correct_or_wrong_as_asked_for_and_wrong_in_many_ways() -> 
     }
 
 
-@pytest.mark.parametrize("sort", ["value", "test", "answer", "turns", "change"])
-def test_a_mistake_is_followed_through_to_the_answer(sort: str) -> None:
+@pytest.mark.parametrize("which", ["value", "test", "answer", "turns", "change"])
+def test_a_mistake_is_followed_through_to_the_answer(which: str) -> None:
     rng = stream(2, "tests", "mistakes")
     programs = [sample_program(rng, 4 + number % 4) for number in range(60)]
     found = 0
     for program in programs:
-        attempt = mistaken_attempt(program.text, program.inputs[0], lambda: False, rng, sort)
+        attempt = mistaken_attempt(program.text, program.inputs[0], lambda: False, rng, which)
         if attempt is None:
             continue
         lines, output = attempt
         true, gold = program.traces[0], program.outputs[0]
-        if sort == "answer":
+        if which == "answer":
             assert tuple(lines) == true and output != gold
-        if sort == "value":
+        if which == "value":
             assert tuple(lines) != true
             at = next(n for n, line in enumerate(true) if lines[n : n + 1] != [line])
             assert lines[at].split(" = ")[0] == true[at].split(" = ")[0]

@@ -57,7 +57,7 @@ def test_a_misspelt_name_is_answered_with_the_nearest() -> None:
 def test_recipe_and_study_play_it() -> None:
     recipe = load_config(find_recipe("games-pawn"))
     assert recipe.base == "pawn-games" and recipe.tasks.kinds == ("code_o", "logic")
-    worlds = load_study(find_recipe("critique-pawn"), [])
+    worlds = load_study(find_recipe("study-critique"), [])
     assert [arm for arm, _ in worlds] == ["critique"] * 3 + ["race"] * 3
     for arm, config in worlds:
         assert config.base == "pawn-games" and config.evaluate.every == 10

@@ -60,8 +60,8 @@ class _Mistaken(CarefulRun):
         self.output = ""
         self.slips = False
 
-    def errs(self, sort: str) -> bool:
-        self.occasions.append(sort)
+    def errs(self, which: str) -> bool:
+        self.occasions.append(which)
         return len(self.occasions) - 1 == self.at
 
     def holds(self, test: ast.expr) -> bool:
