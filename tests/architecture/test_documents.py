@@ -24,7 +24,7 @@ SOURCE = REPOSITORY / "src/redqueen"
 README, CHANGES = REPOSITORY / "README.md", REPOSITORY / "CHANGELOG.md"
 DOCS = sorted((REPOSITORY / "docs").rglob("*.md"))
 DOCS_BY_NAME = {document.stem: document for document in DOCS}
-DOCUMENTS = [README, CHANGES, *DOCS, SOURCE / "pawn/weights/README.md"]
+DOCUMENTS = [README, CHANGES, *DOCS, *SOURCE.glob("pawn/weights*/README.md")]
 TODAY = [document for document in DOCUMENTS if document != CHANGES]
 """All but the one that has to name what there was before."""
 

@@ -104,6 +104,30 @@ def run(target: Path | str, suites: list[str], data: Path, *members: str, **opti
     )
 
 
+def test_a_run_is_measured_on_several_suites_at_the_same_steps(tmp_path: Path) -> None:
+    folder = tmp_path / "several"
+    words = tiny(
+        folder,
+        "steps=2",
+        "device=cpu",
+        "evaluate.suite=heldout-quick",
+        'evaluate.others=["heldout-deduction"]',
+        "evaluate.every=1",
+        "evaluate.limit=2",
+        'evaluate.members=["soup"]',
+        "evaluate.votes=1",
+    )
+    result = CliRunner().invoke(app, words)
+    assert result.exit_code == 0, result.output
+    assert "heldout-deduction: soup" in result.output
+    query = "SELECT suite, step, count(DISTINCT item) FROM evals WHERE subject = '{}' GROUP BY 1, 2"
+    names = ("heldout-deduction", "heldout-quick")
+    assert rows(folder, query.format("soup")) == [
+        (name, step, 2) for name in names for step in (1, 2)
+    ]
+    assert rows(folder, query.format("base")) == [(name, 2, 2) for name in names]
+
+
 def test_a_run_is_measured_on_a_benchmark_while_it_is_played(played: Path) -> None:
     query = "SELECT step, count(DISTINCT subject), count(*), min(kind), min(item) FROM evals WHERE suite = 'cruxeval-o' GROUP BY step"
     assert rows(played, query) == [

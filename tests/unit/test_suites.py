@@ -12,15 +12,24 @@ import pytest
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError
+from redqueen.evaluate.suites import load_suite as load_any
 from redqueen.pawn import heldout, heldout_large
 from redqueen.pawn.heldout import EACH, QUICK, TIERS, load_suite
 from redqueen.pawn.programs import is_reserved, program_key
+from redqueen.pawn.puzzles import (
+    held_out_lines,
+    puzzle_key,
+    read_puzzle_line,
+    vary_problem,
+    write_puzzle_documents,
+)
 from redqueen.rng import stream
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.stages.solve import grade_answers
 from redqueen.tasks import load_kinds
 from redqueen.tasks.code import KINDS
 from redqueen.tasks.code.programs import Code
+from redqueen.tasks.logic.language import write_puzzle
 from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 
 
@@ -139,3 +148,27 @@ def test_programs_of_heldout_large_return_in_the_sandbox_what_is_taken_for_gold(
     with SandboxPool(SandboxConfig()) as sandbox:
         graded = grade_answers(answers, load_kinds(), CompactFormat(), sandbox, VerifyConfig())
     assert len(graded) == 32 and all(attempt.verdict == "correct" for attempt in graded)
+
+
+def test_held_out_puzzles_are_reserved_and_solved_by_one_assignment() -> None:
+    items = load_any("heldout-logic").items(None, None)
+    assert Counter(item.tier for item in items) == {1: 200, 2: 200, 3: 200}
+    keys = [puzzle_key(item.fields["problem"].payload) for item in items]
+    assert len(set(keys)) == 600 and all(map(is_reserved, keys[:60]))
+    trained = write_puzzle_documents(stream(3, "tests", "reserved"), 60)
+    texts = [one.split(">>puzzle\n")[1].partition("\n>>")[0] for one in trained]
+    shown = [read_puzzle_line({"puzzle": text}).payload for text in texts]
+    assert not any(is_reserved(puzzle_key(puzzle)) for puzzle in shown)
+
+
+def test_the_key_of_a_puzzle_forgets_names_and_order() -> None:
+    problem = load_any("heldout-logic").items(None, 3)[2].fields["problem"]
+    rng = stream(0, "tests", "names")
+    varied = [vary_problem(problem, rng).payload for _ in range(4)]
+    assert len({write_puzzle(puzzle) for puzzle in varied}) > 1
+    assert {puzzle_key(puzzle) for puzzle in varied} == {puzzle_key(problem.payload)}
+
+
+@pytest.mark.slow
+def test_puzzles_are_sampled_again_as_they_were_frozen() -> None:
+    assert list(held_out_lines(30)) == heldout.read_lines("heldout-logic")[:30]

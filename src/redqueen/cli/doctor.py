@@ -22,7 +22,8 @@ from redqueen.benchmarks.table import BENCHMARKS
 from redqueen.cli.options import Json
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError
-from redqueen.pawn.heldout import FOLDER, load_suite
+from redqueen.models.bundled import BUNDLED
+from redqueen.pawn.heldout import load_suite
 from redqueen.sandbox.pool import SandboxPool
 from redqueen.sandbox.selftest import find_failures
 
@@ -114,19 +115,26 @@ def _torch() -> list[Finding]:
 
 
 def _pawn() -> list[Finding]:
-    """The base and the suites that ship with the package."""
-    weights = FOLDER.parent / "weights"
+    """The bases and the suites that ship with the package."""
+    return [*(_bundled(name, folder) for name, folder in BUNDLED.items()), _suites()]
+
+
+def _bundled(name: str, folder: Path) -> Finding:
     try:
-        record = json.loads((weights / "pretraining.json").read_text())
-        whole = (weights / "model.safetensors").stat().st_size > record["parameters"]
-        problems = len(load_suite("heldout"))
-    except (OSError, ValueError, DataError) as error:
-        return [Finding("base", "pawn", False, f"{error}; install the package again")]
+        record = json.loads((folder / "pretraining.json").read_text())
+        whole = (folder / "model.safetensors").stat().st_size > record["parameters"]
+    except (OSError, ValueError) as error:
+        return Finding("base", name, False, f"{error}; install the package again")
     size = f"{record['parameters'] / 1e6:.1f}M parameters, {record['tokens'] / 1e6:.0f}M tokens"
-    return [
-        Finding("base", "pawn", whole, size),
-        Finding("base", "suites", True, f"{problems} held-out problems, checksum matches"),
-    ]
+    return Finding("base", name, whole, size)
+
+
+def _suites() -> Finding:
+    try:
+        problems = len(load_suite("heldout"))
+    except DataError as error:
+        return Finding("base", "suites", False, f"{error}; install the package again")
+    return Finding("base", "suites", True, f"{problems} held-out problems, checksum matches")
 
 
 def _sandbox() -> list[Finding]:

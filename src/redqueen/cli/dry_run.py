@@ -18,6 +18,7 @@ from redqueen.core.estimate import (
     step_time,
 )
 from redqueen.core.fit import fit
+from redqueen.evaluate.in_run import suites_of
 
 if TYPE_CHECKING:
     from redqueen.models.shape import BaseShape
@@ -45,7 +46,7 @@ def show_plan(arms: Sequence[Arm]) -> None:
         + (f", and {size.replayed:,} at archived problems" if size.replayed else ""),
         "steps": f"{config.steps:,}, a checkpoint every {config.ledger.checkpoint_every} of "
         f"{checkpoint_bytes(configs, shape) / 1e6:,.0f} MB",
-        "measured on": config.evaluate.suite
+        "measured on": ", ".join(suites_of(config.evaluate))
         or "nothing by itself (evaluate.suite): redqueen eval RUN --suite all",
     }
     for name, text in rows.items():

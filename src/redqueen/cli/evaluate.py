@@ -45,7 +45,7 @@ def evaluate(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="heldout, heldout-quick, heldout-large, critique, proposals, a benchmark "
+            help="heldout, heldout-quick, heldout-large, heldout-critique, proposals, a benchmark "
             "(humaneval+, gsm8k, ...), code, math, all, a JSONL file of problems or attempts, or "
             "one of your own (package.module:Suite); may be repeated."
         ),

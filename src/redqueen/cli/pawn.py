@@ -81,6 +81,32 @@ def suites(
 
 
 @app.command()
+def attempts(
+    out: Annotated[Path, typer.Option(help="File to write, JSONL.")],
+    model: Annotated[
+        str, typer.Option(metavar="{model}", help="Whose attempts: a folder, or pawn.")
+    ] = "pawn",
+    samples: Annotated[int, typer.Option(min=2, help="Attempts at each problem.")] = 6,
+    limit: Annotated[int, typer.Option(min=0, help="Only so many problems; 0: all.")] = 0,
+    device: Device = "auto",
+) -> None:
+    """Sample attempts for critics to judge, as those of heldout-critique were frozen."""
+    from redqueen.evaluate.heldout_critique import PROBLEMS, freeze_attempts
+    from redqueen.evaluate.replies import FORCED
+    from redqueen.evaluate.runner import evaluate
+    from redqueen.evaluate.targets import open_target
+    from redqueen.sandbox.pool import SandboxPool
+
+    target = open_target(model, device=device).without(FORCED)
+    result = evaluate(target, PROBLEMS, samples=samples, temperature=1.0, limit=limit or None)
+    with SandboxPool() as sandbox:
+        lines = freeze_attempts(result.replies, sandbox)
+    with explain_disk(out):
+        out.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    note(f"{len(lines)} attempts, half of them correct: {out}")
+
+
+@app.command()
 def train(
     out: Annotated[Path, typer.Option(help="Folder for the model, in the Hugging Face format.")],
     device: Device = "auto",
@@ -113,6 +139,10 @@ def train(
         float,
         typer.Option(min=0, max=0.9, help="Share of documents that are logic puzzles."),
     ] = 0.0,
+    turn_reasoning_share: Annotated[
+        float,
+        typer.Option(min=0, max=1, help="Share of critiques and puzzles solved with reasoning."),
+    ] = 0.4,
     learning_rate: Annotated[
         float,
         typer.Option(min=0, help="Peak learning rate; to continue training, a tenth is enough."),
@@ -121,7 +151,7 @@ def train(
         str,
         typer.Option(
             "--from",
-            help="Continue training this model: a folder, or pawn. Give another --seed.",
+            help="Continue training this model: a folder, pawn or pawn-games. Give another --seed.",
         ),
     ] = "",
     seed: Annotated[int, typer.Option(help="Of the documents and of the first weights.")] = 0,
@@ -154,6 +184,7 @@ def train(
         careful_share=careful_share,
         critique_share=critique_share,
         logic_share=logic_share,
+        turn_reasoning_share=turn_reasoning_share,
         learning_rate=learning_rate,
     )
     where = pick_device(device)
@@ -256,15 +287,15 @@ def _percent(share: float | None) -> str:
 
 def _start_folder(start: str, seed: int) -> str:
     """The folder of the model to continue from; its training must have had another seed."""
-    from redqueen.models.base import PAWN
+    from redqueen.models.bundled import BUNDLED
 
-    folder = PAWN if start == "pawn" else Path(start).expanduser()
+    folder = BUNDLED.get(start) or Path(start).expanduser()
     try:
         read = json.loads((folder / "pretraining.json").read_text())["settings"]["seed"]
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(
             f"--from {start}: there is no Pawn in {folder} "
-            "(a folder that `redqueen pawn train` wrote, or pawn)"
+            "(a folder that `redqueen pawn train` wrote, pawn or pawn-games)"
         ) from error
     if read == seed:
         raise ConfigError(

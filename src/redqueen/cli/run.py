@@ -38,7 +38,9 @@ Out = Annotated[
 
 OtherBase = Annotated[
     str | None,
-    typer.Option(help="The base: `pawn`, a folder, a .gguf file, or owner/model on the hub."),
+    typer.Option(
+        help="The base: `pawn`, `pawn-games`, a folder, a .gguf file, or owner/model on the hub."
+    ),
 ]
 OtherDevice = Annotated[
     str | None, typer.Option(help="auto (the GPU where there is one), cpu, cuda or cuda:1.")

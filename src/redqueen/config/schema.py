@@ -90,8 +90,11 @@ class LedgerConfig(Section):
 class EvaluateConfig(Section):
     suite: str = "heldout-quick"
     """Measured for the base and `members`: heldout, heldout-quick, heldout-deduction,
-    heldout-large, a benchmark, such as cruxeval-o, a JSONL file of verified problems, or an import
-    path; an empty text measures nothing."""
+    heldout-large, heldout-critique, a benchmark, such as cruxeval-o, a JSONL file of verified
+    problems, or an import path; an empty text measures nothing."""
+    others: tuple[str, ...] = ()
+    """Further suites that are measured at the same steps, each with the same limit, without a
+    vote."""
     members: tuple[str, ...] = ("students", "soup")
     """Who is measured: `students`, `soup`, `chosen`, or a member's name."""
     every: int = Field(default=0, ge=0)
@@ -118,7 +121,8 @@ class Config(Section):
     steps: int = Field(default=200, ge=1, le=10**9)
     """Steps of a run."""
     base: str = "pawn"
-    """The frozen model: `pawn`, a folder, a .gguf file, or owner/model on the hub."""
+    """The frozen model: `pawn`, `pawn-games` (which has learned games and logic puzzles, too), a
+    folder, a .gguf file, or owner/model on the hub."""
     device: str = "auto"
     """auto (the GPU where there is one), cpu, cuda or cuda:1."""
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"

@@ -158,9 +158,9 @@ class ArchiveConfig(Section):
     """Most problems that are kept; the oldest leave first."""
     seeds: str = "examples"
     """What it begins with: `examples` (a few small ones), `pawn` (random programs, as Pawn
-    knows them), or a JSONL file of problems."""
+    knows them), `pawn-games` (programs and logic puzzles), or a JSONL file of problems."""
     seed_count: int = Field(default=64, ge=1)
-    """How many random programs, for `pawn`."""
+    """How many random programs, for `pawn` and `pawn-games`."""
     seed_tiers: tuple[int, int] = (1, 3)
     """Lowest and highest tier of these."""
     policy: Annotated[OneOf, chosen_from("archive policy", "solved_sometimes")] = default(

@@ -62,10 +62,13 @@ class AttemptSuite(ABC):
         verdicts = []
         for item, reply in zip(items, replies, strict=True):
             said = self.vote_key(item, reply, style)
-            truth = item.fields["verdict"]
             reason = f"called {said}" if said else "malformed"
-            verdicts.append(CORRECT if said == truth else Verdict(False, reason))
+            verdicts.append(CORRECT if said == self.truth(item) else Verdict(False, reason))
         return verdicts
+
+    def truth(self, item: suite.Item) -> str:
+        """What a reply should say, as a `vote_key`."""
+        return str(item.fields["verdict"])
 
     def vote_key(self, item: suite.Item, reply: str, style: PromptStyle) -> str:
         try:
@@ -89,9 +92,9 @@ class HeldOutCritique(AttemptSuite):
         return [
             suite.Item(
                 f"{number:04d}",
-                _fields(item.problem, "", *(item.problem.gold[0], "correct"))
+                attempt_fields(item.problem, "", *(item.problem.gold[0], "correct"))
                 if place % 2
-                else _fields(item.problem, "", wrong, "wrong"),
+                else attempt_fields(item.problem, "", wrong, "wrong"),
                 item.problem.kind,
                 item.tier,
             )
@@ -131,7 +134,7 @@ class CritiqueFile(AttemptSuite):
                 isinstance(text, str) for text in texts
             ):
                 raise DataError(f"{where}: expected the verdict correct or wrong, and texts")
-            fields = _fields(problem, texts[1], texts[0], row["verdict"])
+            fields = attempt_fields(problem, texts[1], texts[0], row["verdict"])
             yield suite.Item(f"{number:05d}", fields, problem.kind)
 
 
@@ -141,7 +144,10 @@ def holds_attempts(path: Path) -> bool:
     return {"answer", "verdict"} <= next((set(row) for _, row in rows), set())
 
 
-def _fields(problem: Problem, reasoning: str, answer: str, verdict: str) -> dict[str, object]:
+def attempt_fields(
+    problem: Problem, reasoning: str, answer: str, verdict: str
+) -> dict[str, object]:
+    """The fields of an item."""
     return {"problem": problem, "reasoning": reasoning, "answer": answer, "verdict": verdict}
 
 

@@ -4,14 +4,17 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import CORRECT, Graders, PromptStyle, Verdict
 from redqueen.config.stages import VerifyConfig
-from redqueen.pawn.heldout import MAX_TOKENS, Item, load_suite, small_problems
+from redqueen.pawn.heldout import MAX_TOKENS, Item, load_suite, read_lines, small_problems
 from redqueen.pawn.heldout_large import NAME as LARGE
 from redqueen.pawn.heldout_large import load_large
+from redqueen.pawn.puzzles import read_puzzle_line
+from redqueen.records import Problem
 from redqueen.stages.solve import grade_answers
 from redqueen.tasks import Malformed, RunRules, load_kind, load_kinds
 from redqueen.tasks.prompts import Prompt, PromptFormat
@@ -88,6 +91,28 @@ class HeldOut(ProblemSuite):
             )
             for item in spread(all_items, limit)
         ]
+
+
+class HeldOutPuzzles(ProblemSuite):
+    """Logic puzzles of the sizes that `pawn-games` has read; it was trained on none of them."""
+
+    name, note, max_tokens = "heldout-logic", "", 640
+
+    def prompt_version(self, style: PromptStyle) -> str:
+        texts = [self.prompt(item, style).text for item in self.items(None, 1)]
+        return f"{style.prompt_format.name}-{hashlib.sha256(texts[0].encode()).hexdigest()[:6]}"
+
+    def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
+        """Tiers take turns."""
+        return [
+            suite.Item(f"{number:04d}", {"problem": problem}, problem.kind, tier)
+            for number, (tier, problem) in enumerate(_puzzles()[:limit])
+        ]
+
+
+@cache
+def _puzzles() -> tuple[tuple[int, Problem], ...]:
+    return tuple((line["tier"], read_puzzle_line(line)) for line in read_lines("heldout-logic"))
 
 
 def _fingerprint(prompt_format: PromptFormat) -> str:

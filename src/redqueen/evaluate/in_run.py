@@ -18,19 +18,26 @@ from redqueen.ledger.store import open_to_read
 log = logging.getLogger(__name__)
 
 
-def load_run_task(config: EvaluateConfig) -> EvalTask:
-    """What a run is measured on. Raises where there is no such suite, or no data for it."""
+def load_run_task(config: EvaluateConfig, suite: str = "") -> EvalTask:
+    """What a run is measured on; on demand another of its suites. Raises where there is no such
+    suite, or no data for it."""
     data = Path(config.data).expanduser() if config.data else None
-    return load_task(config.suite, data, config.limit or None)
+    return load_task(suite or config.suite, data, config.limit or None)
 
 
-def measure(run: Run, *, with_base: bool) -> EvalResult:
-    """The members that the settings name on the run's suite, greedy; the replies go to the
-    ledger."""
+def suites_of(config: EvaluateConfig) -> tuple[str, ...]:
+    """All that a run is measured on, the one that is shown at its end first."""
+    return (config.suite, *config.others) if config.suite else config.others
+
+
+def measure(run: Run, *, with_base: bool, suite: str = "") -> EvalResult:
+    """The members that the settings name on the run's suite, or on another of its suites, greedy;
+    the replies go to the ledger."""
     config = run.config.evaluate
+    suite = suite or config.suite
     members = config.members if with_base else config.between or config.members
     target = target_of_run(run, members, with_base=with_base)
-    task = load_run_task(config)
+    task = load_run_task(config, suite)
     if with_base:
         log.info(
             "measuring the base and %d others on %s, %d problems each",
@@ -39,7 +46,7 @@ def measure(run: Run, *, with_base: bool) -> EvalResult:
             len(task.items),
         )
     result = evaluate(target, task)
-    run.ledger.add("evals", result.to_rows(config.suite))
+    run.ledger.add("evals", result.to_rows(suite))
     return result
 
 
@@ -58,18 +65,17 @@ def measure_vote(run: Run) -> EvalResult | None:
     return result
 
 
-def measure_if_due(run: Run) -> EvalResult | None:
+def measure_if_due(run: Run) -> list[EvalResult]:
     """Measure every `evaluate.every` steps. A run that was killed before it did makes up for it."""
     config, step = run.config.evaluate, run.step
-    if not config.suite or not config.every or step % config.every:
-        return None
-    if not 0 < step < run.config.steps or _is_measured(run):
-        return None
-    return measure(run, with_base=False)
+    if not config.every or step % config.every or not 0 < step < run.config.steps:
+        return []
+    pending = [suite for suite in suites_of(config) if not _is_measured(run, suite)]
+    return [measure(run, with_base=False, suite=suite) for suite in pending]
 
 
-def _is_measured(run: Run) -> bool:
+def _is_measured(run: Run, suite: str) -> bool:
     query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
     with closing(open_to_read(run.ledger.folder)) as connection:
-        row = connection.execute(query, (run.step, run.config.evaluate.suite)).fetchone()
+        row = connection.execute(query, (run.step, suite)).fetchone()
     return row is not None

@@ -10,7 +10,8 @@ from redqueen.benchmarks.table import BENCHMARKS, expand_groups
 from redqueen.config.registry import Registry
 from redqueen.evaluate.critique import CritiqueFile, HeldOutCritique, holds_attempts
 from redqueen.evaluate.generated import PREFIX, Generated
-from redqueen.evaluate.heldout import HeldOut
+from redqueen.evaluate.heldout import HeldOut, HeldOutPuzzles
+from redqueen.evaluate.heldout_critique import HeldOutAttempts, HeldOutLines
 from redqueen.evaluate.probes import Shortcuts
 from redqueen.evaluate.problem_file import ProblemFile
 
@@ -23,8 +24,11 @@ SUITES: Registry[Suite] = Registry(
         "heldout-quick": HeldOut("heldout-quick"),
         "heldout-large": HeldOut("heldout-large"),
         "heldout-deduction": HeldOut("heldout-deduction"),
+        "heldout-logic": HeldOutPuzzles(),
         "shortcut": Shortcuts(),
         "critique": HeldOutCritique(),
+        "heldout-critique": HeldOutAttempts(),
+        "heldout-critique-lines": HeldOutLines(),
         **BENCHMARKS,
     },
 )

@@ -27,13 +27,14 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 
 from redqueen.errors import ConfigError, unknown
+from redqueen.models.bundled import BUNDLED
 from redqueen.models.fingerprint import fingerprint_of, kind_of
 from redqueen.models.prompt_tokenizer import PromptTokenizer, TokenizerOnly
 from redqueen.models.unpacked import find_unpacked, keep_unpacked
 
 log = logging.getLogger(__name__)
 
-PAWN = Path(__file__).parent.parent / "pawn" / "weights"
+PAWN = BUNDLED["pawn"]
 FAMILIES = ("gemma", "gemma2", "gemma3_text", "llama", "mistral", "qwen2", "qwen3", "smollm3")
 """Architectures that are tested, by `model_type` in a model's config."""
 
@@ -105,8 +106,8 @@ class Base(PromptTokenizer):
 def load_base(
     source: str, *, device: Device = "auto", dtype: Dtype = "auto", attention: str | None = None
 ) -> Base:
-    """`pawn`, a folder, a `.gguf` file, or a model's name on the hub. Weights are frozen and in
-    evaluation mode.
+    """`pawn`, `pawn-games`, a folder, a `.gguf` file, or a model's name on the hub. Weights are
+    frozen and in evaluation mode.
 
     The default dtype is bfloat16 on a GPU and float32 on a CPU: few CPUs compute in bfloat16, and
     on the others it is hundreds of times slower. The default attention is transformers' choice:
@@ -231,9 +232,15 @@ class Place:
 def locate(source: str) -> Place:
     path = Path(source).expanduser()
     if not source:
-        raise ConfigError("no base is named: `pawn`, a folder, a .gguf file, or owner/model")
-    if source == "pawn":
-        return Place("pawn", str(PAWN))
+        raise ConfigError(
+            "no base is named: `pawn`, `pawn-games`, a folder, a .gguf file, or owner/model"
+        )
+    if source in BUNDLED:
+        if not (BUNDLED[source] / "config.json").is_file():
+            raise ConfigError(
+                f"the base '{source}' is not in {BUNDLED[source]}: install the package again"
+            )
+        return Place(source, str(BUNDLED[source]))
     if path.suffix == ".gguf":
         if not path.is_file():
             raise ConfigError(f"there is no file {path}")
@@ -255,7 +262,7 @@ def locate(source: str) -> Place:
         )
     if "/" not in source:
         raise ConfigError(
-            unknown("base", source, ["pawn"])
+            unknown("base", source, list(BUNDLED))
             + " Others are given as a folder, a .gguf file, or owner/model on the hub."
         )
     return Place(source, source, on_hub=True)

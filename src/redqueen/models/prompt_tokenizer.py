@@ -8,6 +8,7 @@ from functools import cached_property
 from transformers import PreTrainedTokenizerBase
 
 from redqueen.errors import ConfigError
+from redqueen.models.bundled import BUNDLED
 from redqueen.models.prompt_encoder import Prompt, PromptEncoder
 
 
@@ -25,7 +26,7 @@ class PromptTokenizer(ABC):
     @property
     def prompt_format(self) -> str:
         """The one it understands best: Pawn is trained on `compact`, others are chat models."""
-        return "compact" if self.name == "pawn" else "chat"
+        return "compact" if self.name in BUNDLED else "chat"
 
     def encode(self, prompt: Prompt) -> tuple[int, ...]:
         if prompt.system is not None and not self.tokenizer.chat_template:

@@ -15,7 +15,7 @@ Only programs of our own grammar are evaluated here; what a model writes never i
 """
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType
@@ -48,11 +48,8 @@ class _Returned(Exception):
 def careful_trace(program: str, arguments: str, is_careful: Callable[[], bool]) -> list[str]:
     """The lines of a run, `name = value` for each variable that is set, as in `Program.traces`;
     before those for which `is_careful` says so, how the value comes about."""
-    body, names = _parse(program)
-    values = ast.literal_eval(f"({arguments},)")
-    run = _Run(dict(zip(names, values, strict=True)), is_careful)
-    with suppress(_Returned):
-        run.execute(body)
+    run = CarefulRun(is_careful)
+    run.play(program, arguments)
     return run.lines
 
 
@@ -63,10 +60,21 @@ def _parse(program: str) -> tuple[list[ast.stmt], list[str]]:
     return function.body, [argument.arg for argument in function.args.args]
 
 
-class _Run:
-    def __init__(self, variables: Variables, is_careful: Callable[[], bool]) -> None:
-        self.variables, self.is_careful = variables, is_careful
+class CarefulRun:
+    """The run of a program, and what is written about it. Whoever makes mistakes overrides what a
+    step comes to."""
+
+    def __init__(self, is_careful: Callable[[], bool]) -> None:
+        self.is_careful = is_careful
+        self.variables: Variables = {}
         self.lines: list[str] = []
+
+    def play(self, program: str, arguments: str) -> None:
+        body, names = _parse(program)
+        values = ast.literal_eval(f"({arguments},)")
+        self.variables = dict(zip(names, values, strict=True))
+        with suppress(_Returned):
+            self.execute(body)
 
     def execute(self, body: list[ast.stmt]) -> None:
         for statement in body:
@@ -83,7 +91,7 @@ class _Run:
                     raise _Jump(isinstance(statement, ast.Continue))
                 case ast.Return():
                     assert statement.value is not None
-                    self.work_out(statement.value)
+                    self.answer(statement.value)
                     raise _Returned
                 case _:
                     self.change(statement)
@@ -91,7 +99,7 @@ class _Run:
     def loop(self, loop: ast.For) -> None:
         targets = loop.target.elts if isinstance(loop.target, ast.Tuple) else [loop.target]
         names = [target.id for target in targets if isinstance(target, ast.Name)]
-        for value in self.evaluate(loop.iter):
+        for value in self.turns(loop.iter):
             for name, own in zip(names, value if len(names) > 1 else (value,), strict=True):
                 self.set(name, own)
             if self.stops(loop.body):
@@ -106,10 +114,20 @@ class _Run:
         return False
 
     def test(self, test: ast.expr) -> bool:
-        value = bool(self.evaluate(test))
+        value = self.holds(test)
         if self.work_out(test):
             self.lines.append(f"{MARK}{value}")
         return value
+
+    def holds(self, test: ast.expr) -> bool:
+        return bool(self.evaluate(test))
+
+    def turns(self, over: ast.expr) -> Iterable[Any]:
+        found: Iterable[Any] = self.evaluate(over)
+        return found
+
+    def answer(self, returned: ast.expr) -> None:
+        self.work_out(returned)
 
     def change(self, statement: ast.stmt) -> None:
         name, expression = _target(statement)

@@ -2,14 +2,16 @@
 what a critic, an adviser or its author then writes.
 
 The games themselves ask, and their own readers say which verdict is right and which line is the
-first wrong one. Half of the attempts are correct, and half come with reasoning. A critic that
+first wrong one. Half of the attempts are correct, and most come with reasoning. A critic that
 reasons works the problem out, line by line, and ends with what is returned.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
 
-from redqueen.pawn.mistakes import near_output, run_with_mistake
+from redqueen.pawn.careful import MARK, careful_trace
+from redqueen.pawn.mistakes import mistaken_attempt, near_output
 from redqueen.pawn.programs import Program
 from redqueen.records import Problem
 from redqueen.sandbox.literals import canonical
@@ -25,17 +27,19 @@ from redqueen.tasks.prompts.compact import CompactFormat, write_blocks
 _FORMAT = CompactFormat()
 _ROLES = ("critic",) * 8 + ("adviser", "repairer")
 _TRIES = 4
-_ANSWER_ONLY = 0.2
-"""Share of the wrong attempts with reasoning whose every line is right."""
 _HARMLESS = 0.1
 """Share of the correct attempts with reasoning for which a mistake is looked for that changes
 nothing in the end: a wrong line is not yet a wrong answer."""
 _BAD_ADVICE = 0.25
 """Share of critiques that mislead the author who reads them."""
-
+_CARE = (0.0, 1.0, 1.0, 2.0)
+"""Students learn to work more out, or less, than the base: what an attempt has of it, times the
+base's share."""
 
 Advice = tuple[Block, Block]
 """A critique and a verdict."""
+Lines = Sequence[str]
+"""Of a reasoning."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +51,27 @@ class Shown:
 
 
 def sample_turn(
-    program: Program, problem: Problem, number: int, rng: Random, shows: bool, reasons: bool
+    program: Program,
+    problem: Problem,
+    number: int,
+    rng: Random,
+    shows: bool,
+    reasons: bool,
+    careful_share: float = 0.0,
 ) -> str:
     """One turn about an attempt at this problem, the program on the input of this number. `shows`:
-    the attempt comes with reasoning; `reasons`: the reply does."""
-    attempt = sample_attempt(program, number, rng, rng.random() < 0.5, shows)
+    the attempt comes with reasoning; `reasons`: the reply does, and this share of its steps is
+    worked out."""
+    care = careful_share * rng.choice(_CARE)
+    attempt = sample_attempt(program, number, rng, rng.random() < 0.5, shows, care)
     advice = write_advice(program, number, attempt)
     role = rng.choice(_ROLES)
+    working = _trace(program, number, rng, careful_share) if reasons else None
     if role == "repairer":
         if rng.random() < _BAD_ADVICE:
             advice = _mislead(program, number, attempt, rng)
-        return write_repair(program, problem, number, attempt, advice, reasons)
-    return write_critique(program, problem, number, attempt, advice, reasons, role == "adviser")
+        return write_repair(program, problem, number, attempt, advice, working)
+    return write_critique(program, problem, number, attempt, advice, working, role == "adviser")
 
 
 def write_critique(
@@ -67,12 +80,14 @@ def write_critique(
     number: int,
     attempt: Shown,
     advice: Advice,
-    reasons: bool,
+    working: Lines | None,
     for_author: bool = False,
 ) -> str:
-    """What a critic writes, or an adviser, whose critique the author will read."""
-    working = [*program.traces[number], f"return {program.outputs[number]}"]
-    blocks: list[Block] = [("think", "\n".join(working))] if reasons else []
+    """What a critic writes after its working, or an adviser, whose critique the author will
+    read."""
+    blocks: list[Block] = []
+    if working is not None:
+        blocks = [("think", "\n".join([*working, f"return {program.outputs[number]}"]))]
     if for_author:
         request = adviser_request(problem, KINDS[DEDUCTION], _show(attempt))
         return _write(request, [*blocks, *advice])
@@ -87,31 +102,41 @@ def write_repair(
     number: int,
     attempt: Shown,
     advice: Advice,
-    reasons: bool,
+    working: Lines | None,
 ) -> str:
     """The gold answer after a critique, which may be wrong."""
     request = repairer_request(problem, KINDS[DEDUCTION], _show(attempt), advice)
-    trace = program.traces[number]
-    blocks: list[Block] = [("think", "\n".join(trace))] if reasons and trace else []
+    blocks: list[Block] = [("think", "\n".join(working))] if working else []
     return _write(request, [*blocks, ("output", program.outputs[number])])
 
 
 def sample_attempt(
-    program: Program, number: int, rng: Random, is_correct: bool, shows: bool
+    program: Program,
+    number: int,
+    rng: Random,
+    is_correct: bool,
+    shows: bool,
+    careful_share: float = 0.0,
 ) -> Shown:
     """An attempt, correct or wrong, with its reasoning if it is to be shown."""
-    trace, gold = program.traces[number], program.outputs[number]
-    true_lines = trace if shows else ()
-    way = rng.random()
-    if is_correct and not (true_lines and way < _HARMLESS):
-        return Shown(true_lines, gold)
-    if not is_correct and way < _ANSWER_ONLY:
-        return Shown(true_lines, near_output(program, number, rng))
-    for _ in range(_TRIES):
-        run = run_with_mistake(program, number, rng)
-        if run is not None and (run.output == gold) == is_correct:
-            return Shown(tuple(run.trace) if shows else (), str(run.output))
-    return Shown(true_lines, gold if is_correct else near_output(program, number, rng))
+    gold, arguments = program.outputs[number], program.inputs[number]
+    if not is_correct or (shows and rng.random() < _HARMLESS):
+        for _ in range(_TRIES):
+            found = mistaken_attempt(program.text, arguments, _coin(rng, careful_share), rng)
+            if found is not None and (found[1] == gold) == is_correct:
+                return Shown(tuple(found[0]) if shows else (), found[1])
+    lines = _trace(program, number, rng, careful_share) if shows else ()
+    return Shown(tuple(lines), gold if is_correct else near_output(program, number, rng))
+
+
+def _trace(program: Program, number: int, rng: Random, careful_share: float) -> Lines:
+    if not careful_share:
+        return program.traces[number]
+    return careful_trace(program.text, program.inputs[number], _coin(rng, careful_share))
+
+
+def _coin(rng: Random, share: float) -> Callable[[], bool]:
+    return lambda: rng.random() < share
 
 
 def gold_verdict(program: Program, number: int, attempt: Shown) -> str:
@@ -124,7 +149,7 @@ def gold_verdict(program: Program, number: int, attempt: Shown) -> str:
 
 def _first_wrong_line(program: Program, number: int, lines: tuple[str, ...]) -> int | None:
     """As the game finds it from the steps of the run, which begin with the arguments."""
-    if lines == program.traces[number]:
+    if tuple(line for line in lines if not line.startswith(MARK)) == program.traces[number]:
         return None
     names = program.text.partition("(")[2].partition(")")[0].split(", ")
     given = [(name, canonical(program.starts[number][name])) for name in names]

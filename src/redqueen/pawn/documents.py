@@ -8,6 +8,7 @@ also turns of games (`critiques.py`) and logic puzzles (`puzzles.py`).
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 
 from redqueen.pawn.careful import careful_trace
@@ -26,6 +27,8 @@ SHARD = 256
 TIER_WEIGHTS = (14, 13, 13, 12, 11, 10, 9, 8, 5, 5)
 """How often each tier, from 1 to 10, is sampled."""
 _REFERENCE_CHARS = 1500
+_SHOWN = 0.9
+"""Share of the attempts in critiques that come with reasoning, as nearly all of Pawn's do."""
 _FORMAT = CompactFormat()
 
 
@@ -39,6 +42,7 @@ def make_shard(
     careful_share: float = 0.0,
     critique_share: float = 0.0,
     logic_share: float = 0.0,
+    turn_reasoning_share: float = 0.4,
 ) -> list[str]:
     """The documents of one shard, in random order: a function of its arguments alone. It contains
     no program with an excluded or a reserved key. Up to `reasoning_tier` this share of deduction
@@ -46,8 +50,8 @@ def make_shard(
     are worked out; problems above `solving_tier` are posed and never solved. A base that has not
     seen everything leaves something to learn.
 
-    The last two shares are of all documents: those of programs are the same with any of them, and
-    in critiques no step is worked out."""
+    The shares of critiques and puzzles are of all documents: those of programs are the same with
+    any of them. Of both, `turn_reasoning_share` come with reasoning."""
     rng = stream(seed, "pawn", "documents", number)
     reasoning_rng = stream(seed, "pawn", "thoughts", number)  # the name fixes the documents
     careful_rng = stream(seed, "pawn", "careful", number)
@@ -76,32 +80,36 @@ def make_shard(
     each = len(documents) / (1 - critique_share - logic_share)
     if critique_share:
         solved = [program for program in programs if program.tier <= solving_tier]
-        documents += _write_turns(
-            solved, round(each * critique_share), seed, number, reasoning_share, reasoning_tier
-        )
+        turns = _Turns(turn_reasoning_share, reasoning_tier, careful_share)
+        documents += turns.write(solved, round(each * critique_share), seed, number)
     if logic_share:
         puzzle_rng = stream(seed, "pawn", "puzzles", number)
-        documents += write_puzzle_documents(puzzle_rng, round(each * logic_share))
+        wanted = round(each * logic_share)
+        documents += write_puzzle_documents(puzzle_rng, wanted, turn_reasoning_share)
     rng.shuffle(documents)
     return documents
 
 
-def _write_turns(
-    programs: Sequence[Program],
-    wanted: int,
-    seed: int,
-    number: int,
-    reasoning_share: float,
-    reasoning_tier: int,
-) -> Iterator[str]:
-    """Turns of games about attempts at these programs: this share of them reasons first."""
-    rng = stream(seed, "pawn", "critiques", number)
-    for _ in range(wanted if programs else 0):
-        program, place = rng.choice(programs), rng.randrange(INPUTS)
-        shows, reasons = rng.random() < 0.5, rng.random() < reasoning_share
-        may = program.tier <= reasoning_tier
-        problem = make_problem(DEDUCTION, program, place)
-        yield sample_turn(program, problem, place, rng, shows and may, reasons and may)
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """Turns of games about attempts at programs: this share of them reasons first."""
+
+    reasoning_share: float
+    reasoning_tier: int
+    careful_share: float
+
+    def write(
+        self, programs: Sequence[Program], wanted: int, seed: int, shard: int
+    ) -> Iterator[str]:
+        rng = stream(seed, "pawn", "critiques", shard)
+        for _ in range(wanted if programs else 0):
+            program, place = rng.choice(programs), rng.randrange(INPUTS)
+            shows, reasons = rng.random() < _SHOWN, rng.random() < self.reasoning_share
+            may = program.tier <= self.reasoning_tier
+            problem = make_problem(DEDUCTION, program, place)
+            yield sample_turn(
+                program, problem, place, rng, shows and may, reasons and may, self.careful_share
+            )
 
 
 def _sample_programs(rng: Random, tier: int) -> Iterator[Program]:

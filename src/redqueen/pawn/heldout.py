@@ -19,6 +19,7 @@ from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError, unknown
 from redqueen.pawn.documents import make_problem, proposal_blocks
 from redqueen.pawn.programs import Program, program_key, sample_program
+from redqueen.pawn.puzzles import held_out_lines
 from redqueen.records import Problem, Proposal, Rejection
 from redqueen.rng import stream
 from redqueen.sandbox import Sandbox
@@ -49,10 +50,11 @@ class Item:
 @cache
 def load_suite(name: str) -> tuple[Item, ...]:
     """The items of a suite that ships with the package; its checksum is verified."""
-    return tuple(map(make_item, _read_lines(name)))
+    return tuple(map(make_item, read_lines(name)))
 
 
-def _read_lines(name: str) -> list[dict[str, Any]]:
+def read_lines(name: str) -> list[dict[str, Any]]:
+    """Of a suite that ships with the package, as they are in its file."""
     sums = json.loads((FOLDER / "checksums.json").read_text())
     if name not in sums:
         raise DataError(unknown("suite", name, sums))
@@ -87,7 +89,7 @@ def shipped_score() -> float:
 def excluded_keys() -> frozenset[str]:
     """Keys of all held-out programs, which pre-training must not see. Read without making items,
     which takes seconds: every run needs them."""
-    return frozenset(program_key(line["program"]) for line in _read_lines("heldout"))
+    return frozenset(program_key(line["program"]) for line in read_lines("heldout"))
 
 
 def make_item(line: dict[str, Any]) -> Item:
@@ -98,7 +100,8 @@ def make_item(line: dict[str, Any]) -> Item:
 
 def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
     """Sample and verify the suites, and write them with their checksums. This is how they were
-    frozen; a test rebuilds a part of them."""
+    frozen; a test rebuilds a part of them. `heldout-critique` is not sampled: it has attempts of a
+    model (`redqueen pawn attempts`)."""
     from redqueen.pawn.heldout_large import deduction_lines  # which is built on this module
 
     lines = [json.dumps(line) for line in _build(sandbox, each)]
@@ -110,6 +113,7 @@ def build_suites(folder: Path, sandbox: Sandbox, each: int = EACH) -> None:
         "heldout": lines,
         "heldout-quick": lines[::stride],
         "heldout-deduction": deduction,
+        "heldout-logic": [json.dumps(line) for line in held_out_lines(6 * each)],
     }
     for name, chosen in suites.items():
         data = ("\n".join(chosen) + "\n").encode()

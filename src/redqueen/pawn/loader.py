@@ -36,13 +36,14 @@ class DocumentLoader:
         careful_share: float = 0.0,
         critique_share: float = 0.0,
         logic_share: float = 0.0,
+        turn_reasoning_share: float = 0.4,
     ) -> None:
         self.workers = max(1, workers)
         self.documents = 0
         self.waited_s = 0.0
         self._settings = (
             *(seed, excluded, reasoning_share, reasoning_tier, solving_tier),
-            *(careful_share, critique_share, logic_share),
+            *(careful_share, critique_share, logic_share, turn_reasoning_share),
         )
 
     def __enter__(self) -> "DocumentLoader":

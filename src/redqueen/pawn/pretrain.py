@@ -64,6 +64,9 @@ class Pretraining:
     """Share of documents that are turns of the games `critique` and `repair`."""
     logic_share: float = 0.0
     """Share of documents that solve or propose a logic puzzle."""
+    turn_reasoning_share: float = 0.4
+    """Share of critiques, repairs and solved puzzles that come with reasoning. Below a half, so
+    that checking by working it out remains for a run to discover."""
     row_tokens: int = 1024
     batch_rows: int = 64
     learning_rate: float = 2.5e-3
@@ -118,6 +121,7 @@ def pretrain(
             settings.careful_share,
             settings.critique_share,
             settings.logic_share,
+            settings.turn_reasoning_share,
         ) as loader,
     ):
         model: LlamaForCausalLM = torch.nn.Module.to(_initial_model(settings), device)

@@ -1,12 +1,14 @@
-"""Random programs as problems to be verified, for archives and for fixed problems. None is of a
-held-out suite."""
+"""Random programs and puzzles as problems to be verified, for archives and for fixed problems.
+None is of a held-out suite."""
 
 from collections.abc import Sequence
 from functools import cache
 from random import Random
+from typing import Any
 
 from redqueen.pawn.heldout import excluded_keys
 from redqueen.pawn.programs import Program, is_reserved, sample_program
+from redqueen.pawn.puzzles import sample_puzzles
 from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
 
 _excluded = cache(excluded_keys)
@@ -24,6 +26,16 @@ def random_payloads(
             kind = kinds[len(payloads) % len(kinds)]
             payloads.append((kind, _payload(kind, program)))
     return payloads
+
+
+def random_games(
+    rng: Random, count: int, tiers: range, kinds: Sequence[str]
+) -> list[tuple[str, Any]]:
+    """Programs and puzzles, half and half, for `pawn-games`; of the kinds that are named."""
+    puzzles = [
+        row for row in sample_puzzles(rng, count // 2, tiers) if not kinds or row[0] in kinds
+    ]
+    return [*random_payloads(rng, count - len(puzzles), tiers, kinds), *puzzles]
 
 
 def _payload(kind: str, program: Program) -> Code:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from redqueen.pawn.grammar import NAMES, TIERS
-from redqueen.pawn.tree import DeadEnd, Statement, Variables, needed, source, words
+from redqueen.pawn.tree import DeadEnd, Variables, needed, source, words
 from redqueen.pawn.writer import Writer, are_varied
 
 INPUTS = 10
@@ -26,8 +26,6 @@ class Program:
     """The run on each input: a line for each variable that is set, as `name = value`."""
     hint: str
     """What it does, one word per operation."""
-    body: tuple[Statement, ...] = field(default=(), repr=False, compare=False)
-    """What the text says, to be run once more with a mistake."""
     starts: tuple[Variables, ...] = field(default=(), repr=False, compare=False)
     """The arguments of each call as values."""
 
@@ -68,7 +66,6 @@ def _try_program(rng: Random, tier: int) -> Program:
         outputs=tuple(str(runs[call].output) for call in inputs),
         traces=tuple(tuple(runs[call].trace) for call in inputs),
         hint=" ".join(words(body)),
-        body=tuple(body),
         starts=tuple(starts[call] for call in inputs),
     )
 

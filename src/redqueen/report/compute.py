@@ -2,8 +2,8 @@
 
 import json
 from dataclasses import dataclass
-from importlib import resources
 
+from redqueen.models.bundled import BUNDLED
 from redqueen.report.run_view import RunView
 
 SAMPLED = (
@@ -81,7 +81,7 @@ def _parameters(about: dict[str, str]) -> int | None:
     """Of the base: as the run recorded it, or as Pawn's own card says."""
     if about.get("parameters", "").isdecimal():
         return int(about["parameters"])
-    if about.get("base") != "pawn":
+    if about.get("base") not in BUNDLED:
         return None
-    card = resources.files("redqueen.pawn").joinpath("weights", "pretraining.json")
+    card = BUNDLED[about["base"]] / "pretraining.json"
     return int(json.loads(card.read_text(encoding="utf-8"))["parameters"])

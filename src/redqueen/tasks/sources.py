@@ -37,6 +37,7 @@ GENERATORS: Registry[Generator] = Registry(
     "problem source",
     {
         "pawn": "redqueen.pawn.problems:random_payloads",
+        "pawn-games": "redqueen.pawn.problems:random_games",
         "examples": example_payloads,
         **{
             name: source

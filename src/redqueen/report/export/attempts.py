@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from redqueen.errors import ConfigError
+from redqueen.models.bundled import BUNDLED
 from redqueen.report.escape import escape_controls
 from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.questions import card_license, license_of, list_questions
@@ -106,7 +107,7 @@ def _by_problem(view: RunView, license_id: str, everything: bool) -> Iterator[An
         by_problem[row["problem"]][row["verdict"] != "correct"].append(row)
     own = view.setting("tasks.prompt_format", "auto")
     if own == "auto":
-        own = "compact" if view.about.get("base") == "pawn" else "chat"
+        own = "compact" if view.about.get("base") in BUNDLED else "chat"
     for question in list_questions(view, license_id, everything=everything, form=own):
         del question["problem"]
         yield question, *by_problem[question["id"]]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.errors import ConfigError
 from redqueen.ledger.store import base_weights
+from redqueen.models.bundled import BUNDLED
 from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
@@ -129,12 +130,12 @@ def _write(
 def _put_base(view: RunView, base: str | None, folder: Path) -> str:
     """Where `AutoPeftModel` finds the base: its name on the hub, its folder, or for Pawn, which has
     no name there, a copy beside the adapter."""
-    from redqueen.models.base import PAWN
-
     named = base or str(view.setting("base", view.about.get("base", "")))
-    if named == "pawn":
+    if named in BUNDLED:
         (folder / "base").mkdir()
-        for file in PAWN.iterdir():  # one by one: `copytree` hides a full disk in its own error
+        for file in BUNDLED[
+            named
+        ].iterdir():  # one by one: `copytree` hides a full disk in its own error
             shutil.copyfile(file, folder / "base" / file.name)
         return str((folder / "base").resolve())
     there = Path(named).expanduser()

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from redqueen import __version__
+from redqueen.models.bundled import BUNDLED
 from redqueen.report.escape import escape_controls
 from redqueen.tasks import load_kind
 
@@ -25,8 +26,8 @@ tokenizer = AutoTokenizer.from_pretrained("this-folder/base")
 model = PeftModel.from_pretrained(base, "this-folder")
 ```
 
-`base/` is a copy of Pawn. `AutoPeftModelForCausalLM.from_pretrained("this-folder")` finds it where
-the folder was exported to; `redqueen eval this-folder` finds it anywhere."""
+`base/` is a copy of its Pawn. `AutoPeftModelForCausalLM.from_pretrained("this-folder")` finds it
+where the folder was exported to; `redqueen eval this-folder` finds it anywhere."""
 _USE_VLLM = (
     "\n\nWith vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder "
     "--max-lora-rank {max_rank}`."
@@ -61,7 +62,7 @@ class CardFacts:
 def model_card(what: str, facts: CardFacts, merged: bool) -> str:
     """`what` says in a sentence what the weights are."""
     form = "Full weights, merged into the base." if merged else "A LoRA adapter in PEFT format."
-    license_id = ["license: apache-2.0"] if facts.base == "pawn" else []
+    license_id = ["license: apache-2.0"] if facts.base in BUNDLED else []
     front_matter = [
         *license_id,
         f"base_model: {facts.base}",
@@ -89,7 +90,7 @@ def model_card(what: str, facts: CardFacts, merged: bool) -> str:
 
 
 def _adapter_usage(facts: CardFacts) -> str:
-    if facts.base == "pawn":
+    if facts.base in BUNDLED:
         return _USE_PAWN
     usage = _USE_ADAPTER.format(path=f'"{facts.base}"')
     max_rank = next((rank for rank in _VLLM_RANKS if rank >= facts.rank), None)

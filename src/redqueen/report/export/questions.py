@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from redqueen.models.bundled import BUNDLED
 from redqueen.records import Problem
 from redqueen.report.export.problems import list_problems
 from redqueen.report.run_view import RunView
@@ -40,7 +41,7 @@ def list_questions(
 
 def license_of(view: RunView, given: str | None) -> str:
     """What Pawn writes is free as the package is; of other bases, only their users know."""
-    return given or ("apache-2.0" if view.about.get("base") == "pawn" else UNKNOWN_LICENSE)
+    return given or ("apache-2.0" if view.about.get("base") in BUNDLED else UNKNOWN_LICENSE)
 
 
 def card_license(license_id: str) -> str:
