@@ -114,8 +114,10 @@ def test_a_run_is_measured_on_several_suites_at_the_same_steps(tmp_path: Path) -
         'evaluate.others=["heldout-deduction"]',
         "evaluate.every=1",
         "evaluate.limit=2",
-        'evaluate.members=["soup"]',
-        "evaluate.votes=1",
+        'evaluate.members=["students", "soup"]',
+        'evaluate.between=["soup"]',
+        "evaluate.votes=2",
+        "evaluate.vote_limit=1",
     )
     result = CliRunner().invoke(app, words)
     assert result.exit_code == 0, result.output
@@ -125,7 +127,11 @@ def test_a_run_is_measured_on_several_suites_at_the_same_steps(tmp_path: Path) -
     assert rows(folder, query.format("soup")) == [
         (name, step, 2) for name in names for step in (1, 2)
     ]
-    assert rows(folder, query.format("base")) == [(name, 2, 2) for name in names]
+    *whole, voted = rows(folder, query.format("base"))
+    assert whole == [(name, 2, 2) for name in ("heldout-deduction", "heldout-quick")]
+    assert voted == ("heldout-quick, 2 votes", 2, 1)
+    students = rows(folder, "SELECT DISTINCT step FROM evals WHERE subject GLOB 'S*'")
+    assert students == [(2,)], "before the end only the soup is measured"
 
 
 def test_a_run_is_measured_on_a_benchmark_while_it_is_played(played: Path) -> None:

@@ -192,7 +192,7 @@ def test_the_study_of_the_package_has_its_arms_with_six_seeds_each_and_declares_
     worlds = load_study(find_recipe("study-pawn"), [])
     arms = list(dict.fromkeys(arm for arm, _ in worlds))
     assert len(arms) == 12 and all(
-        [config.seed for arm, config in worlds if arm == one] == list(range(6)) for one in arms
+        [config.seed for arm, config in worlds if arm == one] == list(range(20, 26)) for one in arms
     )
     assert len({config.stop.tokens for _, config in worlds} - {0}) == 1
     assert len({config.evaluate.outcomes for _, config in worlds}) == 1

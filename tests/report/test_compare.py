@@ -172,6 +172,7 @@ def test_curves_are_read_at_trained_tokens_between_measurements() -> None:
         [0.4, 0.45, 0.5, 0.6, 0.7]
     )
     assert curve.at(300) is None and Curve([100.0], [0.5]).at(50) is None
+    assert Curve([103.0], [0.5]).at(100) == 0.5, "a world ends with the step that has enough tokens"
 
 
 def test_a_comparison_has_curves_over_trained_tokens_with_intervals(tmp_path: Path) -> None:
@@ -218,3 +219,14 @@ def test_a_union_of_students_and_a_vote_are_named_by_their_attempts(tmp_path: Pa
     assert scores["union pass@4"] == 1.0  # both attempts of S0 count, one of them is correct
     assert scores["vote of 4"] == scores["base: vote of 4"] == 0.0
     assert scores["mean student"] == 0.25 and scores["base"] == 0.25
+
+
+def test_a_soup_that_was_measured_without_the_students_has_a_score(tmp_path: Path) -> None:
+    Synthetic(steps=2, members=2, settings={"population": {"students": 2}}).write(tmp_path / "run")
+    row = {"world": 0, "step": 1, "suite": "own", "kind": "k", "tier": 0, "sample": 0}
+    with Ledger.open(tmp_path / "run") as ledger:
+        ledger.add("evals", [{**row, "subject": "soup", "item": "a", "correct": 1}])
+        ledger.add("evals", [{**row, "suite": "T", "subject": "T0", "item": "a", "correct": 1}])
+    with open_views([tmp_path / "run"]) as (view,):
+        assert suite_scores(view, "own", 1) == {"soup": 1.0}
+        assert suite_scores(view, "T", 1) == {}, "teachers hand nothing over"

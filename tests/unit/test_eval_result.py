@@ -10,6 +10,7 @@ from redqueen.benchmarks.cruxeval import CruxEval
 from redqueen.benchmarks.humaneval import HumanEval
 from redqueen.benchmarks.maths.text import normalize
 from redqueen.benchmarks.suite import CHAT, Item
+from redqueen.cli.evaluate import _show
 from redqueen.evaluate.replies import EvalConfig, GradedReply, Model
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.summary import majority_vote
@@ -144,6 +145,19 @@ def test_a_soup_beside_one_student_is_shown() -> None:
     answers = (replies("S1", a="9"), replies("soup", a="1"), replies("base", a="9"))
     shown = replace(result_of(1, *answers), models=tuple(models)).to_json()
     assert shown["populations"] == [] and shown["members"]["soup"]["accuracy"] == 1.0
+
+
+def test_soups_of_several_worlds_are_in_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """Asked for alone, they belong to no population that is shown."""
+    models = (
+        Model("0/soup", 0, "soup", "soup", world=0),
+        Model("1/soup", 1, "soup", "soup", world=1),
+        Model("base", 2, role="base"),
+    )
+    answers = (replies("0/soup", a="1"), replies("1/soup", a="9"), replies("base", a="9"))
+    _show([replace(result_of(1, *answers), models=models)])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if "/soup" in line] == ["100.0", "0.0"]
 
 
 def test_a_part_of_the_students_has_no_vote_and_a_single_student_is_its_own_soup() -> None:
