@@ -279,7 +279,7 @@ def figures(**changes: Any) -> dict[str, Any]:
         ({"metrics": {"solve/pass_rate": [0.5] * 15 + [0.01] * 5}}, "almost no reward signal"),
         ({"metrics": {"verify/valid_frac": [0.9] * 15 + [0.5] * 5}}, "Fewer proposals are valid"),
         (
-            {"race": {"solved_sometimes": 0.3, "sentence": "so many."}},
+            {"race": {"solved_sometimes": 0.3, "disengaged": True, "sentence": "so many."}},
             "The race disengages: so many.",
         ),
         (
@@ -435,7 +435,7 @@ def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
         steps_wanted=2,
         suites=suites,
         metrics=metrics,
-        race={"solved_sometimes": 0.3, "sentence": "so many."},
+        race={"solved_sometimes": 0.3, "disengaged": True, "sentence": "so many."},
         selection={"points": [], "correlations": correlations},
     )
     assert not [finding for finding in list_findings(short) if finding.level == "warning"]

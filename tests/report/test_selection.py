@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.report.engagement import measure_race
+from redqueen.report.engagement import Race, measure_race
 from redqueen.report.gather import gather_runs
 from redqueen.report.run_view import open_views
 from redqueen.report.selection import rank_correlation
@@ -79,3 +79,9 @@ def test_the_pull_of_the_reward_is_its_slope_against_the_solve_rate(tmp_path: Pa
     assert slopes["easy"].slope[2] < 0 < slopes["hard"].slope[1]  # type: ignore[index]
     assert "rewards favour harder problems" in slopes["easy"].sentence
     assert "rewards favour easier problems" in slopes["hard"].sentence
+
+
+def test_a_race_disengages_by_more_than_chance() -> None:
+    few, many = (Race(0.4, 0.3, 0.3, problems, None) for problems in (20, 200))
+    assert not few.is_disengaged and many.is_disengaged
+    assert not Race(0.5, 0.25, 0.25, 10_000, None).is_disengaged

@@ -4,7 +4,7 @@ back to them?"""
 from dataclasses import dataclass
 from typing import Any
 
-from redqueen.evaluate.statistics import mean, t_quantile
+from redqueen.evaluate.statistics import Accuracy, mean, t_quantile
 from redqueen.report.run_view import RunView, round_digits
 
 
@@ -20,6 +20,11 @@ class Race:
     """What a teacher earns more for a problem where all is solved than where nothing is, by least
     squares over pairings (mean reward of its problems against their solve rate); with its 95 %
     interval. Above zero, rewards pull back to easier problems."""
+
+    @property
+    def is_disengaged(self) -> bool:
+        """Fewer than half of the problems are solved sometimes, by more than chance."""
+        return Accuracy(self.solved_sometimes * self.problems, self.problems).interval()[1] < 0.5
 
     @property
     def sentence(self) -> str:
@@ -65,6 +70,7 @@ def race_figures(race: Race | None) -> dict[str, Any] | None:
         "zero_pass": round_digits(race.zero_pass),
         "all_pass": round_digits(race.all_pass),
         "slope": slope,
+        "disengaged": race.is_disengaged,
         "sentence": race.sentence,
     }
 

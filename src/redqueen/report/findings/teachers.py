@@ -48,12 +48,11 @@ def balance(figures: Figures) -> Iterator[Finding]:
 
 def engagement(figures: Figures) -> Iterator[Finding]:
     if race := figures["race"]:
-        engaged = race["solved_sometimes"] >= 0.5
-        if engaged:
+        if race["solved_sometimes"] >= 0.5:
             yield Finding("good", f"The race is engaged: {race['sentence']}", "complexity")
-        elif figures["steps_done"] >= LEAST_STEPS:
+        elif race["disengaged"] and figures["steps_done"] >= LEAST_STEPS:
             yield warning("complexity", f"The race disengages: {race['sentence']}")
-        else:  # the problems of a few steps are those of the base
+        else:  # too few problems to tell; those of the first steps are the base's
             yield fact("complexity", f"The race so far: {race['sentence']}")
 
 
