@@ -24,7 +24,7 @@ class Shares:
 
     @classmethod
     def for_training(cls, on_gpu: bool) -> "Shares":
-        floor = 4096 if on_gpu else 1024
+        floor = 4096 if on_gpu else 2048
         return cls(floor, 8 * floor)
 
     @classmethod
