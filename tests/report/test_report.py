@@ -327,6 +327,19 @@ def figures(**changes: Any) -> dict[str, Any]:
         ),
         (
             {
+                "suites": [
+                    {
+                        "suite": "heldout",
+                        "students": None,
+                        "products": [{"subject": "soup", "gain": [-0.1, -0.2, -0.05]}],
+                        "agreement": {"pairs": []},
+                    }
+                ]
+            },
+            "the soup of the students falls behind the base",
+        ),
+        (
+            {
                 "crossplay": {
                     "students": [5, 10],
                     "problems": [5, 10],

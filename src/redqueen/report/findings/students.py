@@ -1,7 +1,9 @@
 """Checks of what students answer: solve rate, form, reasoning, scores, forgetting."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
+from redqueen.evaluate.replies import SOUP
 from redqueen.report.findings.finding import (
     LEAST_STEPS,
     Figures,
@@ -90,22 +92,30 @@ def reasoning(figures: Figures) -> Iterator[Finding]:
 
 def held_out(figures: Figures) -> Iterator[Finding]:
     for suite in figures["suites"]:
-        if not suite["students"] or not suite["students"]["gain"]:
-            continue
-        gain, low, high = (100 * value for value in suite["students"]["gain"])
-        points = f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]"
-        name = suite["suite"]
-        if low > 0:
-            yield Finding(
-                "good", f"On {name}, the mean student beats the base: {points}.", "scores"
-            )
-        elif high < 0:
-            yield warning("scores", f"On {name}, the mean student falls behind the base: {points}.")
-        else:
-            yield fact(
-                "scores",
-                f"On {name}, students do not differ significantly from the base: {points}.",
-            )
+        for who, measured in _handed_over(suite):
+            gain, low, high = (100 * value for value in measured["gain"])
+            points = f"{gain:+.1f} points [{low:+.1f}, {high:+.1f}]"
+            name = suite["suite"]
+            if low > 0:
+                yield Finding("good", f"On {name}, {who} beats the base: {points}.", "scores")
+            elif high < 0:
+                yield warning("scores", f"On {name}, {who} falls behind the base: {points}.")
+            else:
+                yield fact(
+                    "scores",
+                    f"On {name}, {who} does not differ significantly from the base: {points}.",
+                )
+
+
+def _handed_over(suite: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The mean student and the soup, where they were measured beside the base; a single student is
+    its own soup."""
+    students = suite["students"] or {"gain": None}
+    if students["gain"]:
+        yield "the mean student", students
+    for product in suite.get("products", ()):
+        if product["subject"] == SOUP and product["gain"] not in (None, students["gain"]):
+            yield "the soup of the students", product
 
 
 def forgetting(figures: Figures) -> Iterator[Finding]:

@@ -20,9 +20,11 @@ function tiles(view) {
     return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
   };
   const solved = tailMean(view.metrics["solve/pass_rate"]), complexity = tailMean(view.complexity_index);
-  const gained = view.suites.find((suite) => suite.students?.gain);
+  // what a run hands over: the mean student, or the soup where only that was measured
+  const product = (suite) => suite.students?.gain ? suite.students : suite.products.find((one) => one.subject === "soup" && one.gain);
+  const gained = view.suites.find(product);
   const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${view.active ? ", running" : ""}` : "";
-  const [gain, low, high] = gained ? gained.students.gain.map(FORMATS.points) : [];
+  const [gain, low, high] = gained ? product(gained).gain.map(FORMATS.points) : [];
   return html("div", { class: "tiles" },
     tile("steps", count(view.steps_done), ofWanted),
     tile("problems", count(view.counts.problems), `from ${count(view.counts.proposals)} proposals`),
