@@ -126,4 +126,5 @@ def test_suites_are_built_with_checksums(tmp_path: Path) -> None:
         "heldout",
         "heldout-quick",
         "heldout-deduction",
+        "heldout-logic",
     }
