@@ -143,7 +143,9 @@ def test_examples_and_few_shots_are_problems_with_the_answers_that_they_show(
         ("SELECT group_concat(name) FROM people", "unstable"),
         ("SELECT name, count(*) FROM people GROUP BY age", "unstable"),
         ("SELECT name, row_number() OVER () FROM people", "unstable"),
-        ("SELECT rowid, name FROM people", "unstable"),
+        ("SELECT rowid, name FROM people", "error"),
+        ("SELECT max(_rowid_) FROM people", "error"),
+        ("SELECT count(oid) FROM people", "error"),
         ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT count(*) FROM c", "timeout"),
         ("SELECT count(*) FROM orders a, orders b, orders c, orders d, orders e, orders f, orders g, orders h", "timeout"),
         ("WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c LIMIT 99) SELECT x FROM c", "too_long"),
@@ -245,6 +247,26 @@ def test_a_student_is_told_whether_the_order_of_rows_counts(pool: SandboxPool) -
             problem(pool, "sql_q", Database(TABLES, query, "Who?"))
         )
         assert told in asked.instruction and "{" not in asked.instruction
+
+
+def test_a_generated_column_is_a_plain_column_and_others_keep_their_values() -> None:
+    tables = "CREATE TABLE t (x INT, y AS (x + 1), z INT); INSERT INTO t VALUES (1, 7), (2, 8);"
+    assert rows("SELECT x, y, z FROM t", tables) == [[1, 2, 7], [2, 3, 8]]
+
+
+def test_a_name_is_checked_before_it_stands_in_any_sql() -> None:
+    tables = (
+        'CREATE TABLE t (x); INSERT INTO t VALUES (1); CREATE TABLE "t"" UNION SELECT 2 --" (x);'
+    )
+    assert run("SELECT x FROM t", tables)["detail"].startswith("the name")
+
+
+def test_queries_that_differ_by_a_space_in_a_number_are_two_problems(pool: SandboxPool) -> None:
+    one, other = (
+        problem(pool, "sql_o", Database(TABLES, f"SELECT name, {text} FROM people"))
+        for text in ("1e2", "1 e2")
+    )
+    assert one.gold != other.gold and one.key != other.key
 
 
 def test_a_key_that_counts_up_is_a_plain_key() -> None:

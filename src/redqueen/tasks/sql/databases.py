@@ -21,7 +21,7 @@ from redqueen.tasks.kind import Block, Kind, Malformed, Reject, RunRules, Verifi
 MAX_QUERY = 1500
 _TOKEN = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<name>"(?:[^"]|"")*"|`[^`]*`|\[[^\]]*\])|(?P<comment>--[^\n]*|/\*.*?(?:\*/|\Z))"""
-    r"""|(?P<number>\d[\d.]*)|(?P<word>\w+)|(?P<sign><=|>=|<>|!=|\|\||\S)""",
+    r"""|(?P<number>\d[\w.]*)|(?P<word>\w+)|(?P<sign><=|>=|<>|!=|\|\||\S)""",
     re.DOTALL,
 )
 _KEYWORDS = frozenset(

@@ -159,8 +159,11 @@ def _may_set_up(action: int, what: str | None, name: str | None, *_: Any) -> int
 def _read_table(connection: sqlite3.Connection, name: str) -> Table:
     columns = []
     found = connection.execute(
-        "SELECT name, type, pk FROM pragma_table_info(?)", (name,)
-    ).fetchall()
+        "SELECT name, type, pk FROM pragma_table_xinfo(?)", (name,)
+    ).fetchall()  # with generated columns, as rows have them
+    for text in (name, *(column for column, _, _ in found)):
+        if not _NAME.fullmatch(text) or text.lower().startswith("sqlite"):
+            raise Refused("unsupported", f"the name {text[:30]!r}")
     keys = sum(pk > 0 for _, _, pk in found)
     links = {
         column: f" REFERENCES {table}({to})" if to else f" REFERENCES {table}"
@@ -178,9 +181,6 @@ def _read_table(connection: sqlite3.Connection, name: str) -> Table:
         kind = _choose_type(declared.upper(), values)
         columns.append({"name": column, "type": kind, "key": key, "link": links.get(column, "")})
         stored.append([value if value is None else _CONVERT[kind](value) for value in values])
-    for text in (name, *(column["name"] for column in columns)):
-        if not _NAME.fullmatch(text) or text.lower().startswith("sqlite"):
-            raise Refused("unsupported", f"the name {text[:30]!r}")
     if len(columns) > MAX_COLUMNS:
         raise Refused("too_long", f"{len(columns)} columns, at most {MAX_COLUMNS}")
     return Table(name, columns, list(zip(*stored, strict=True)))
@@ -299,7 +299,8 @@ def _run(tables: list[Table], query: str, budget: Budget, read: set[str]) -> lis
 
     def may_select(action: int, what: str | None, name: str | None, *_: Any) -> int:
         table = (what or "").lower()
-        if action == _READ and table in names:
+        if action == _READ and table in names and name != "ROWID":
+            # without keys, the number of a row is not the one that the shown tables have
             read.add(table)
             return sqlite3.SQLITE_OK
         if action == _READ and name == "" and not table.startswith(("sqlite_", "pragma_", "json_")):
