@@ -229,6 +229,18 @@ def test_gold_of_random_puzzles_is_what_brute_force_finds_and_names_and_order_do
         assert LOGIC.behaviour(again, None) == LOGIC.behaviour(problem, None)
 
 
+def test_a_value_that_is_named_like_a_place_is_no_variable() -> None:
+    variables = {"a": ["v0", "v1", "v2"], "b": ["v0", "v1", "v2"], "c": "1..3"}
+    order = [["or", ["=", "a", "v1"], ["=", "c", 1]], ["!=", "c", 1], ["=>", ["=", "a", "v1"], [">", "c", 2]]]  # fmt: skip
+    keys = {
+        LOGIC.verified(puzzle(variables, *order, ["=", "b", value]), None, RULES)
+        .problem("logic")
+        .key
+        for value in ("v0", "a")
+    }
+    assert len(keys) == 2
+
+
 def _rename(part: Any, named: dict[str, str]) -> Any:
     if isinstance(part, list):
         return [_rename(one, named) for one in part]

@@ -162,11 +162,12 @@ def _canonical(puzzle: Puzzle, values: bool = True) -> tuple[str, ...]:
     """The puzzle without its names, and on demand without its values: variables numbered in their
     order, constraints sorted."""
     places = {name: f"v{place}" for place, name in enumerate(puzzle.variables)}
+    taken = {place: f"={place}" for place in places.values()}  # values that look like variables
 
     def rename(part: Expression) -> Any:
         if isinstance(part, tuple):
             return [part[0], *map(rename, part[1:])]
-        return places.get(part, part if values else "value")
+        return places.get(part, taken.get(part, part) if values else "value")
 
     domains = [list(domain) if values else len(domain) for domain in puzzle.variables.values()]
     return (json.dumps(domains), *sorted(json.dumps(rename(one)) for one in puzzle.constraints))
