@@ -32,9 +32,11 @@ format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Ten minutes of random texts against the parsers and the wire format, ten against the graders.
+# Ten minutes of random texts against the parsers and the wire format, ten against the graders; then 10,000 puzzles and
+# 10,000 queries, a few minutes each.
 fuzz: setup
-	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py tests/contract/test_grader_fuzz.py --timeout=3600
+	REDQUEEN_FUZZ_S=600 $(BIN)/pytest tests/unit/test_fuzz.py tests/contract/test_grader_fuzz.py \
+		tests/contract/test_domain_fuzz.py --timeout=3600
 
 # Wheel and sdist, and whether the wheel works in an empty environment outside this clone: about five minutes.
 wheel:
