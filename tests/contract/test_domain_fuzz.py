@@ -49,11 +49,16 @@ OWN_CPU_S = 2.0
 class Metered(SandboxPool):
     """Remembers what its jobs came to."""
 
-    outcomes: list[Outcome]
+    def __init__(self, config: SandboxConfig) -> None:
+        self.slowest, self.ends = 0.0, Counter[str]()
+        super().__init__(config)
+        self.ends.clear()  # of the programs that a pool tries its walls with
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
-        self.outcomes = super().run(jobs)
-        return self.outcomes
+        outcomes = super().run(jobs)
+        self.slowest = max([self.slowest, *(one.cpu_s for one in outcomes)])
+        self.ends.update(one.kind for one in outcomes)
+        return outcomes
 
 
 @pytest.fixture
@@ -158,22 +163,22 @@ def test_random_and_hostile_queries_end_as_problems_with_the_right_rows_or_with_
     metered: Metered,
 ) -> None:
     counts: Counter[Any] = Counter()
-    slowest, golds = 0.0, dict[tuple[str, str], tuple[str, ...]]()
+    golds: dict[tuple[str, str], tuple[str, ...]] = {}
     with SandboxPool(SandboxConfig(workers=1)) as other:
         for start in range(0, CASES, BATCH):
             made = [_proposal(Random(seed)) for seed in range(start, start + BATCH)]
             for form in sorted(WRITERS):
                 cases = [case for case in made if case[1] == form]
                 verdicts = _verify([proposal for _, _, proposal in cases], form, metered)
-                slowest = max([slowest, *(one.cpu_s for one in metered.outcomes)])
                 counts.update(_count(cases, verdicts))
                 problems = [one for one in verdicts if isinstance(one, Problem)]
                 _check_queries(problems, form, other)
                 for one in problems:
                     assert golds.setdefault((one.kind, one.key), one.gold) == one.gold
-    tell("queries", counts, slowest)
+    tell(f"queries, ends of their jobs {dict(metered.ends)}", counts, metered.slowest)
     assert sum(counts.values()) == CASES
-    assert slowest < CONFIG.cpu_s + 0.5
+    assert metered.slowest < CONFIG.cpu_s + 0.5
+    assert set(metered.ends) <= {"value", "timeout"}
     assert sum(count for (_, end), count in counts.items() if end == "problem") > CASES / 20
 
 
