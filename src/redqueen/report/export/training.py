@@ -44,13 +44,21 @@ KINDS = {kinds!r}
 class RedQueenData(vf.TaskData):
     problem: str
     """As JSON, with its gold answer."""
+    answer: str
+    """A correct one; there may be others."""
 
 
 class RedQueenTask(vf.Task[RedQueenData]):
     @vf.reward(weight=1.0)
     async def correct(self, trace: vf.Trace) -> float:
-        problems, replies = [self.data.problem], [trace.last_reply]
-        (reward,) = await asyncio.to_thread(grade_replies, problems, replies, KINDS)
+        return await self.grade(trace.last_reply)
+
+    async def validate(self, runtime: vf.Runtime) -> bool:
+        return await self.grade(f"<answer>{self.data.answer}</answer>") == 1
+
+    async def grade(self, reply: str) -> float:
+        problems = [self.data.problem]
+        (reward,) = await asyncio.to_thread(grade_replies, problems, [reply], KINDS)
         return reward
 
 
@@ -65,6 +73,7 @@ class RedQueenTaskset(vf.Taskset[RedQueenTask, vf.TasksetConfig]):
                     prompt=turns,
                     system_prompt=system["content"],
                     problem=row["problem"],
+                    answer=row["answer"],
                 )
                 yield RedQueenTask(data, self.config.task)
 '''
@@ -79,7 +88,17 @@ def correct(completions, problem, **columns):
     return grade_replies(problem, [completion[-1]["content"] for completion in completions], KINDS)
 '''
 _USE: dict[Trainer, str] = {
-    "verifiers": "`pip install -e .`, then `vf-eval {name}` or any trainer that runs `verifiers`.",
+    "verifiers": """With `redqueen` and `verifiers` 0.4 installed:
+
+```sh
+pip install -e .
+vf-validate {name} --runtime.type subprocess  # pays for each correct answer, and for no empty one
+vf-eval {name} --env.agent.harness.id null --env.agent.runtime.type subprocess --no-push \\
+    --client.base-url http://localhost:8000/v1 --client.api-key-var OPENAI_API_KEY -m MODEL
+```
+
+or any trainer that runs `verifiers`. A reply is one message: the harness `null` asks for it without
+tools, and the runtime `subprocess` asks from this machine.""",
     "trl": """```python
 from datasets import load_dataset
 from reward import correct
