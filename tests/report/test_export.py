@@ -3,6 +3,7 @@ problems that can be read back."""
 
 import contextlib
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from redqueen.config.toml import load_config, to_toml
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.errors import ConfigError
 from redqueen.ledger.checkpoint import Checkpoints
+from redqueen.ledger.members import newest_checkpoint
 from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.models.adapter import LoraPair
@@ -155,6 +157,24 @@ def test_the_soup_is_the_nearest_adapter_to_the_mean(
         best = (u[:, :RANK] * s[:RANK]) @ v[:RANK]
         assert a.shape[0] == RANK
         assert torch.allclose(engine.population.scale * (b @ a).double(), best, atol=1e-6), name
+
+
+def test_the_card_of_the_soup_has_what_the_run_measured(run: Path, tmp_path: Path) -> None:
+    measured = Path(shutil.copytree(run, tmp_path / "run"))
+    row = {"world": 0, "step": newest_checkpoint(run).step, "suite": "own", "kind": "k", "tier": 0}
+    with Ledger.open(measured) as ledger:
+        ledger.add(
+            "evals",
+            [
+                {**row, "subject": subject, "item": str(item), "sample": 0, "correct": correct}
+                for subject, correct in (("soup", 1), ("base", 0))
+                for item in range(8)
+            ],
+        )
+    export(run, "--soup", "--out", tmp_path / "unmeasured")
+    export(measured, "--soup", "--out", tmp_path / "soup")
+    assert "not measured" in (tmp_path / "unmeasured" / "README.md").read_text()
+    assert "| own | 100.0 %" in (tmp_path / "soup" / "README.md").read_text()
 
 
 def test_the_soup_of_one_member_is_that_member(engine: TorchEngine) -> None:

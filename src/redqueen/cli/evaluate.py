@@ -45,9 +45,10 @@ def evaluate(
     suite: Annotated[
         list[str] | None,
         typer.Option(
-            help="heldout, heldout-quick, heldout-large, heldout-critique, proposals, a benchmark "
-            "(humaneval+, gsm8k, ...), code, math, all, a JSONL file of problems or attempts, or "
-            "one of your own (package.module:Suite); may be repeated."
+            help="heldout, heldout-quick, heldout-deduction, heldout-large, heldout-critique, "
+            "heldout-logic, proposals, a benchmark (humaneval+, gsm8k, ...), code, math, all, a "
+            "JSONL file of problems or attempts, or one of your own (package.module:Suite); may be "
+            "repeated."
         ),
     ] = None,
     member: Annotated[

@@ -48,15 +48,19 @@ def show_final(
 def show_next(run: Run) -> None:
     """What to open, and what to try."""
     folder, further = shlex.quote(str(run.folder)), 2 * run.step
-    chosen = run.worlds[0].chosen or run.worlds[0].students[0].id
+    students = run.worlds[0].students
     lines = {
         f"report {folder}": "the page of all worlds",
         f"compare {folder}": "the arms side by side, with tests",
     }
     if len(run.worlds) == 1:
+        # the mean of the students is what a run hands over: one that is chosen does worse
+        several = len(students) > 1
+        name = SOUP if several else students[0].id
+        option = "--soup" if several else f"--member {name}"
         lines = {
-            f"eval {folder}/{chosen} --suite heldout": "the chosen student on more problems",
-            f"export {folder} --member {chosen} --out {chosen}": "that student as a PEFT adapter",
+            f"eval {folder}/{name} --suite heldout": "what was learned, on more problems",
+            f"export {folder} {option} --out {name}": "that as a PEFT adapter",
             f"export {folder} --problems --as trl --out problems": "problems to train on elsewhere",
         }
     lines |= {

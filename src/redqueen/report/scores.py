@@ -144,6 +144,7 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         lines["weakest"].append(round_digits(min(accuracy(own).mean for own in students.values())))
     return {
         "suite": suite,
+        "step": steps[-1] if steps else 0,
         "lines": lines,
         "base": accuracy(base).as_json() if base else None,
         "items": len(base or next(iter(last.values()), {})),

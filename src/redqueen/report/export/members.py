@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from redqueen.errors import ConfigError
+from redqueen.evaluate.replies import SOUP
 from redqueen.ledger.store import base_weights
 from redqueen.models.bundled import BUNDLED
 from redqueen.report.export.folder import check_empty, choose_world, fill
@@ -93,7 +94,10 @@ def export_soup(
         what = (
             f"The average of the students {names}, truncated to their rank. It was never trained."
         )
-        facts = _facts(view, "soup", adapter.rank, step, [])
+        # what the run measured is the merge that its settings name
+        measured = merge == view.setting("evolve.merge.type", "mean")
+        scores = _scores(view, SOUP, step) if measured else []
+        facts = _facts(view, SOUP, adapter.rank, step, scores)
         _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder
 
@@ -162,9 +166,9 @@ def _scores(view: RunView, member: str, step: int) -> list[tuple[str, str, str]]
     """Suite, score and gain, measured at exactly this step: earlier ones are of other weights."""
     scores = []
     for suite in suites(view):
-        if suite["lines"]["steps"][-1:] != [step]:
-            continue
-        for subject in suite["subjects"]:
+        members = suite["subjects"] if suite["lines"]["steps"][-1:] == [step] else []
+        products = suite["products"] if suite["step"] == step else []
+        for subject in [*members, *products]:
             if subject["subject"] == member:
                 mean, low, high = (100 * value for value in subject["score"])
                 gain = "–"

@@ -152,9 +152,10 @@ def specialists(figures: Figures) -> Iterator[Finding]:
             spreads.append((max(rates) - min(rates), kind))
     if spreads and max(spreads)[0] > 0.25:
         spread, kind = max(spreads)
+        where = f"most on {kind}" if len(by_kind["kinds"]) > 1 else "by skill"
         yield fact(
             "members",
-            f"Students differ most on {kind}: {100 * spread:.0f} points between the best and the "
+            f"Students differ {where}: {100 * spread:.0f} points between the best and the "
             "weakest (on different problems).",
         )
     pairs = [pair for suite in figures["suites"] for pair in suite["agreement"]["pairs"]]
