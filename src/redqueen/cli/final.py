@@ -60,7 +60,7 @@ def show_next(run: Run) -> None:
         option = "--soup" if several else f"--member {name}"
         lines = {
             f"eval {folder}/{name} --suite heldout": "what was learned, on more problems",
-            f"export {folder} {option} --out {name}": "that as a PEFT adapter",
+            f"export {folder} {option} --out {name}": "the same as a PEFT adapter",
             f"export {folder} --problems --as trl --out problems": "problems to train on elsewhere",
         }
     lines |= {
