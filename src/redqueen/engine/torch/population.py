@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from redqueen.config.sandbox import machine_memory
 from redqueen.engine.torch.fused_projections import FusedProjections
 from redqueen.engine.torch.layout import Layout
+from redqueen.engine.torch.members import copy_to_host
 from redqueen.engine.torch.routing import Routing
 from redqueen.errors import ConfigError
 from redqueen.models.adapter import Adapter, LoraPair
@@ -115,7 +116,7 @@ class Population(nn.Module):
         return update_distances((self.views(rows, name) for name in self.names), self.scale)
 
     def read(self, slot: int) -> Adapter:
-        return self.rows.to_adapter(self.weights[slot].cpu())
+        return self.rows.to_adapter(copy_to_host({"": self.weights[slot]})[""])
 
     def write(self, slot: int, adapter: Adapter) -> None:
         self.weights[slot] = self.rows.to_row(adapter).to(self.device)
