@@ -188,17 +188,19 @@ def test_what_is_not_kept_of_a_model_that_left_is_computed_again(
         passes = Passes(server)
         huge, other = Tenant(server, "t0"), Tenant(server, "t1")
         with server.service.lock:
-            asked = submit(server, huge, "t0", "forward_backward", encode(huge, short(8)))
-            for _ in range(4):
+            asked = submit(server, huge, "t0", "forward_backward", encode(huge, short(20)))
+            others = [
                 submit(server, other, "t1", "forward_backward", encode(other, short(2)))
-        huge.result(asked.id)
+                for _ in range(4)
+            ]
+        huge.result(asked.id), [other.result(one.id) for one in others]
         huge.result(huge.command("optim_step", adam_params={"learning_rate": 1e-2}))
-        assert sum(sum(one.values()) for one in passes.seen) > (8 + 4 * 2) * 12
-        interrupted = huge.loss(short(8))
+        assert sum(sum(one.values()) for one in passes.seen) > (20 + 4 * 2) * 12
+        interrupted = huge.loss(short(20))
     with serving(tokenizer, tmp_path / "plain") as server:
         plain = Tenant(server)
-        plain.train(short(8))
-        assert np.isclose(plain.loss(short(8)), interrupted, rtol=1e-4)
+        plain.train(short(20))
+        assert np.isclose(plain.loss(short(20)), interrupted, rtol=1e-4)
 
 
 def test_a_kill_between_two_parts_loses_nothing(tokenizer: Any, tmp_path: Path) -> None:
@@ -261,6 +263,36 @@ def ask(
 ) -> Any:
     order = SampleOrder((5, 6), count, tokens, stop_tokens=frozenset((stop,)), seed=1)
     return server.service.sample(name, server.service.samplers[sampler], order)
+
+
+def snapshot(server: ModelServer, tenant: Tenant, number: int) -> Any:
+    body = f'{{"sampling_session_seq_id": {number}}}'.encode()
+    return submit(server, tenant, "t0", "save_weights_for_sampler", body)
+
+
+def test_everything_short_that_waits_is_done_before_the_samples(
+    tokenizer: Any, tmp_path: Path
+) -> None:
+    with serving(tokenizer, tmp_path) as server:
+        busy, other = Tenant(server, "t0"), Tenant(server, "t1")
+        sampler = other.snapshot()
+        calls, passes = Calls(server), Passes(server)
+        with server.service.lock:
+            first, second = (
+                [
+                    submit(server, busy, "t0", "forward_backward", encode(busy, short(2))),
+                    submit(server, busy, "t0", "optim_step", STEP),
+                    *(snapshot(server, busy, number) for number in numbers),
+                ]
+                for numbers in (range(6), range(6, 8))
+            )
+            brief = ask(server, "t1", sampler, 1, 4)
+            calls.at_end = [*first, *second]
+        other.fetch(brief.id)
+        # one pass and all that goes with it, however many commands that is; not the next pass
+        assert calls.done[0] == [True] * len(first) + [False] * len(second)
+        busy.result(second[-1].id)
+        assert len(passes.seen) == 2
 
 
 def test_short_samples_wait_for_a_short_turn_of_long_ones(tokenizer: Any, tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def serve(
     gather_ms: Annotated[
         float,
         typer.Option(min=0, help="How long to wait for others who are about to send something."),
-    ] = 50.0,
+    ] = 100.0,
     checkpoint_every: Annotated[
         int, typer.Option(min=1, help="Optimizer steps of a model between two checkpoints.")
     ] = 20,

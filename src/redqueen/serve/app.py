@@ -41,7 +41,7 @@ class ServeSettings:
     keys: Keys = field(default_factory=Keys)
     quotas: Quotas = field(default_factory=Quotas)
     losses: tuple[str, ...] = ()
-    gather_s: float = 0.05
+    gather_s: float = 0.1
     checkpoint_every: int = 20
     turn_tokens: int = 512
     tokenizer: str = ""

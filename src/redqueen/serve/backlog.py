@@ -42,10 +42,16 @@ def queue_state(service: "Service") -> tuple[str, str | None]:
 
 
 def expects_more(service: "Service", active_s: float) -> bool:
-    """Whether a tenant that was answered a moment ago has nothing waiting."""
+    """Whether a tenant that was answered a moment ago has nothing to compute yet: it has sent
+    nothing, or what it has sent is on its way to the disk."""
     now = time.monotonic()
+    coming = {model.tenant for model in service.models.values() if model.reserved}
+    busy = {model.tenant for model in service.models.values() if model.next is not None}
+    busy |= {tenant for tenant, own in service.queue.waiting.items() if own}
     return any(
-        now - answered < active_s and not service.futures.requests.get(tenant)
+        now - answered < active_s
+        and tenant not in busy
+        and (tenant in coming or not service.futures.requests.get(tenant))
         for tenant, answered in service.active.items()
     )
 

@@ -71,6 +71,11 @@ def take_turns(lists: Mapping[str, Iterator[T]], first: int, most: int) -> list[
     return taken
 
 
+def is_pass(queued: Queued | None) -> bool:
+    """Whether the command takes the device's time, and not next to nothing."""
+    return queued is not None and isinstance(queued.command, ForwardBackward)
+
+
 def take_commands(
     ready: Mapping[str, Sequence[Model]], shares: Shares, first: int, most: int
 ) -> list[Work]:

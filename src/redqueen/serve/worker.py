@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.serve.backlog import by_tenant, expects_more, has_work, ready_models, sweep
 from redqueen.serve.sampling import SampleRunner
-from redqueen.serve.shares import Shares, Work, take_commands
+from redqueen.serve.shares import Shares, Work, is_pass, take_commands
 from redqueen.serve.state import Model
 from redqueen.serve.training import Trainer
 
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from redqueen.serve.service import Service
 
 log = logging.getLogger(__name__)
-_ROUNDS = 4
-"""Of commands between two calls of the sampler: a pass and its step are often sent together."""
+_ROUNDS = 32
+"""Of commands between two calls of the sampler, at most: whoever sends nothing but short ones does
+not keep others from their samples."""
 _ACTIVE_S = 1.0
 """Tenants that were served so recently are waited for."""
 _GATHER_FRAC = 0.25
@@ -32,7 +33,7 @@ class Worker(threading.Thread):
         self,
         service: "Service",
         *,
-        gather_s: float = 0.05,
+        gather_s: float = 0.1,
         turn_tokens: int = 512,
         checkpoint_every: int = 20,
     ) -> None:
@@ -71,13 +72,15 @@ class Worker(threading.Thread):
 
     def turn(self) -> None:
         """One turn of everything that waits. Whoever has just been trained is about to ask for
-        samples: those join the samples of others, so that tenants fall into step. Of a large pass
-        one part is computed, and others have theirs before the next."""
-        rounds, until, begun = 0, self._patience(), set[str]()
+        samples: those join the samples of others, so that tenants fall into step. A model has one
+        pass in a turn, and what it sends before and after. Of a large pass one part is computed,
+        and others have theirs before the next."""
+        rounds, until, begun, trained = 0, self._patience(), set[str](), set[str]()
         while rounds < _ROUNDS:
-            if works := self._take_commands(begun):
+            if works := self._take_commands(begun, trained):
                 self.trainer.run(works)
                 begun |= {model.id for model, queued in works if not queued.future.done}
+                trained |= {model.id for model, queued in works if is_pass(queued)}
                 rounds, until = rounds + 1, self._patience()
             elif begun or not self._expect_more(until):
                 break
@@ -111,13 +114,18 @@ class Worker(threading.Thread):
             self.service.lock.wait(left)
             return True
 
-    def _take_commands(self, begun: Collection[str]) -> list[Work]:
+    def _take_commands(self, begun: Collection[str], trained: Collection[str]) -> list[Work]:
         """The next commands of models, as far as they fit into their tenants' shares; another
-        tenant first each time. A pass of which this turn has computed a part goes on only beside
-        passes of others."""
+        tenant first each time. Models that are trained in this turn have no other pass in it. A
+        pass of which this turn has computed a part goes on only beside passes of others."""
         self._first += 1
         with self.service.lock:
-            ready = ready_models(self.service)
+            ready = by_tenant(
+                model
+                for own in ready_models(self.service).values()
+                for model in own
+                if model.id not in trained or model.id in begun or not is_pass(model.next)
+            )
             others = [one for own in ready.values() for one in own if one.id not in begun]
             if not any(one.next and one.next.left for one in others):
                 ready = by_tenant(others)
