@@ -21,7 +21,8 @@ from redqueen.ledger.members import newest_checkpoint
 from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.models.adapter import LoraPair
-from redqueen.models.base import PAWN, load_base
+from redqueen.models.base import PAWN, load_base, locate
+from redqueen.models.bundled import BUNDLED, place_of
 from redqueen.report.export.problems import difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
 from redqueen.stages.evolve.merge import merge_adapters
@@ -140,9 +141,35 @@ def test_a_member_is_written_as_peft_from_python(run: Path, tmp_path: Path) -> N
         json.loads((tmp_path / name / "adapter_config.json").read_text())
         for name in ("written", "exported")
     )
-    assert config.pop("base_model_name_or_path") == "pawn"
+    assert config.pop("base_model_name_or_path") == str(PAWN.resolve())
     assert other.pop("base_model_name_or_path") == str(tmp_path / "exported" / "base")
     assert config == other
+
+
+@pytest.mark.parametrize("how", ["python", "member", "soup"])
+def test_peft_finds_the_base_of_an_adapter_by_itself(run: Path, tmp_path: Path, how: str) -> None:
+    from peft import AutoPeftModelForCausalLM
+
+    folder = tmp_path / how
+    if how == "python":
+        with open_run(run) as reader:
+            reader.member("S1").to_peft(folder)
+    else:
+        export(run, *{"member": ("--member", "S1"), "soup": ("--soup",)}[how], "--out", folder)
+        assert "base_model: pawn\n" in (folder / "README.md").read_text()
+    model = AutoPeftModelForCausalLM.from_pretrained(folder)
+    assert model.active_adapters == ["default"]
+    assert model.get_base_model().config.vocab_size == 768
+
+
+def test_a_base_is_recorded_where_other_tools_find_it(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "config.json").write_text("{}")
+    assert place_of("pawn-games") == str(BUNDLED["pawn-games"].resolve())
+    assert place_of(str(own / ".." / "own")) == str(own.resolve())
+    assert place_of("Qwen/Qwen2.5-0.5B") == "Qwen/Qwen2.5-0.5B"
+    assert locate(str(BUNDLED["pawn-games"])).name == "pawn-games"
 
 
 def test_the_soup_is_the_nearest_adapter_to_the_mean(

@@ -98,9 +98,11 @@ class RunMember:
     def to_peft(self, out: str | Path, base: str | None = None) -> Path:
         """Write its adapter, as the newest checkpoint has it, as a PEFT folder.
 
-        `base`: the name or path of the base to record, if not the run's own.
+        `base`: the name or path of the base to record. Without it, where `AutoPeftModel` finds the
+        run's own: its name on the hub, or its folder, that of a bundled one in this package.
         """
         from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
+        from redqueen.models.bundled import place_of
         from redqueen.models.peft_io import base_of, load_adapter, save_adapter
 
         checkpoint = newest_checkpoint(self.run.folder)
@@ -111,8 +113,8 @@ class RunMember:
                 f"folders. Use redqueen.export_member(run, '{saved.id}', '{out}')."
             )
         _, fingerprint = base_of(saved.adapter)
-        name = base or self.run.about.get("base", "")
-        save_adapter(load_adapter(saved.adapter), Path(out), base=name, fingerprint=fingerprint)
+        place = base or place_of(self.run.config.base)
+        save_adapter(load_adapter(saved.adapter), Path(out), base=place, fingerprint=fingerprint)
         return Path(out)
 
 

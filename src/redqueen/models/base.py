@@ -252,9 +252,11 @@ def locate(source: str) -> Place:
             raise ConfigError(
                 f"{path} is a folder without config.json: not a model in the Hugging Face format"
             )
+        bundled = {folder.resolve(): name for name, folder in BUNDLED.items()}
         # A folder that `redqueen pawn train` made is a Pawn too.
         is_pawn = (path / "pretraining.json").is_file()
-        return Place("pawn" if is_pawn else path.name, str(path))
+        name = bundled.get(path.resolve(), "pawn" if is_pawn else path.name)
+        return Place(name, str(path))
     if source.startswith((".", "/", "~")) or not _HUB_ID.fullmatch(source):
         raise ConfigError(
             f"there is no folder {path}, and '{source}' cannot be a name on the hub "

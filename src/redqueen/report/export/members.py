@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import SOUP
 from redqueen.ledger.store import base_weights
-from redqueen.models.bundled import BUNDLED
+from redqueen.models.bundled import BUNDLED, place_of
 from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
@@ -142,8 +142,7 @@ def _put_base(view: RunView, base: str | None, folder: Path) -> str:
         ].iterdir():  # one by one: `copytree` hides a full disk in its own error
             shutil.copyfile(file, folder / "base" / file.name)
         return str((folder / "base").resolve())
-    there = Path(named).expanduser()
-    return str(there.resolve()) if (there / "config.json").is_file() else named
+    return place_of(named)
 
 
 def _facts(
