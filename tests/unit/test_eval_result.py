@@ -187,6 +187,27 @@ def test_scores_say_how_often_replies_reason_and_what_that_is_worth() -> None:
     assert reasoning["accuracy_without"]["accuracy"] == 0.0
 
 
+def test_the_share_that_reasons_says_which_task_kinds_it_is_of(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def graded(model: str, **answers: str) -> list[GradedReply]:
+        return [
+            replace(reply, reasoned=None if reply.item == "b" else True)
+            for reply in replies(model, **answers)
+        ]
+
+    plain = result_of(1, graded("S0", a="1", b="2", c="9"), graded("base", a="9", b="9", c="3"))
+    kinds = {"a": "code_o", "b": "code_f", "c": "code_o"}
+    items = tuple(replace(item, kind=kinds[item.id]) for item in plain.items)
+    result = replace(plain, items=items)
+    row = result.to_json()
+    assert row["reasoned"]["kinds"] == row["base"]["reasoned"]["kinds"] == ["code_o"]
+    assert row["reasoned"]["share"]["n"] == 2
+    _show([result])
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "reasoned: % of the code_o answers that begin with reasoning" in shown
+
+
 def test_answers_that_cannot_be_compared_have_no_vote_and_others_vote_without_them() -> None:
     programs = scores_of(1, replies("S0", a=None), replies("S1", a=None), replies("base", a=None))
     assert "majority_vote" not in programs["populations"][0]

@@ -22,7 +22,7 @@ def model_table(rows: dict[str, Row], title: str) -> Table:
     compared = any("against_base" in row for row in rows.values())
     k = max((int(k) for row in rows.values() for k in row.get("pass_at", {})), default=0)
     reasons = any("reasoned" in row for row in rows.values())
-    table = _new_table(title, reasons)
+    table = _new_table(title, rows.values())
     cut = _was_truncated(rows.values())
     columns = ["suite", "items", "% correct (95 %)", *_pass_column(k), *cut]
     columns += [_REASONING] if reasons else []
@@ -86,7 +86,7 @@ def population_table(suite: str, row: Row, members: Sequence[str]) -> Table:
     k = max((int(k) for k in row["base"].get("pass_at", {})), default=0)
     title = f"{suite}: {row['n']} items, {describe_sampling(row['samples'], row['temperature'])}"
     reasons = "reasoned" in row["base"]
-    table = _new_table(title, reasons)
+    table = _new_table(title, [row["base"]])
     table.add_column("")
     cut = _was_truncated([row["base"], *row["members"].values()])
     columns = ["% correct (95 %)", *_pass_column(k), "against base", "p", *cut]
@@ -128,7 +128,6 @@ def _add_with_base(add: Callable[[str, Row], None], name: str, where: str, score
 
 
 _REASONING = "reasoned"
-_CAPTION = "reasoned: % of the answers that begin with reasoning (% correct with it, without)"
 
 
 def _reasoning(row: Row) -> list[str]:
@@ -150,16 +149,27 @@ def _reasoning_caption(row: Row) -> str:
         return ""
     share, given, without = _reasoning_parts(row)
     return (
-        f"{share} % of answers begin with reasoning; correct: {given} % with it, {without} without"
+        f"{share} % of {_reasoning_answers([row])} begin with reasoning; "
+        f"correct: {given} % with it, {without} without"
     )
 
 
-def _new_table(title: str, reasons: bool) -> Table:
+def _reasoning_answers(rows: Iterable[Row]) -> str:
+    """Whose share it is: other task kinds have no way to begin with reasoning."""
+    kinds = dict.fromkeys(kind for row in rows for kind in row.get("reasoned", {}).get("kinds", ()))
+    return f"{', '.join(filter(None, kinds))} answers".strip()
+
+
+def _new_table(title: str, rows: Iterable[Row]) -> Table:
     """Without lines between columns: names, intervals and reasoning fit into 80 columns."""
-    caption = _CAPTION if reasons else None
+    rows = [row for row in rows if "reasoned" in row]
+    caption = (
+        f"reasoned: % of the {_reasoning_answers(rows)} that begin with reasoning "
+        "(% correct with it, without)"
+    )
     return Table(
-        title=title, title_justify="left", caption=caption, caption_justify="left", box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0), pad_edge=False,
+        title=title, title_justify="left", caption=caption if rows else None,
+        caption_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False,
     )  # fmt: skip
 
 

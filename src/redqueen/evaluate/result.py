@@ -215,8 +215,17 @@ class EvalResult:
             row["trial"] = self.trial.to_json()
         return row | ({"note": self.note} if self.note else {})
 
+    @cached_property
+    def reasoning_kinds(self) -> list[str]:
+        """The task kinds whose replies may begin with reasoning: with the compact format deduction
+        alone."""
+        able = {reply.item for reply in self.replies if reply.reasoned is not None}
+        return list(dict.fromkeys(item.kind for item in self.items if item.id in able))
+
     def _model_json(self, name: str) -> dict[str, Any]:
         row = summarize_model(self.by_model[name])
+        if "reasoned" in row:
+            row["reasoned"] |= {"kinds": self.reasoning_kinds}
         if name != BASE and BASE in self.by_model:
             gap = paired_difference(self.item_scores(name), self.item_scores(BASE))
             row["against_base"] = gap.to_json()
