@@ -230,3 +230,63 @@ def test_a_soup_that_was_measured_without_the_students_has_a_score(tmp_path: Pat
     with open_views([tmp_path / "run"]) as (view,):
         assert suite_scores(view, "own", 1) == {"soup": 1.0}
         assert suite_scores(view, "T", 1) == {}, "teachers hand nothing over"
+
+
+def measure_soup(run: Path, suite: str, verdicts: str, step: int = 4) -> None:
+    """One answer of the soup to each item, 1 where it is correct."""
+    row = {"world": 0, "suite": suite, "subject": "soup", "kind": "k", "tier": 0, "sample": 0}
+    with Ledger.open(run) as ledger:
+        ledger.add(
+            "evals",
+            [
+                {**row, "step": step, "item": str(item), "correct": int(verdict)}
+                for item, verdict in enumerate(verdicts)
+            ],
+        )
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[Path, Path]:
+    """A run of each of two arms."""
+    for students in (1, 2):
+        settings = {"population": {"students": students}}
+        Synthetic(steps=4, members=students, settings=settings).write(tmp_path / str(students))
+    return tmp_path / "1", tmp_path / "2"
+
+
+def test_runs_with_other_limits_are_compared_on_the_items_that_both_were_asked(
+    two: tuple[Path, Path],
+) -> None:
+    measure_soup(two[0], "own", "1100")
+    measure_soup(two[1], "own", "10")
+    measure_soup(two[1], "own", "1", step=2)  # without an item that counts: left out
+    named = f"a={two[0]}", f"b={two[1]}"
+    found = compared(*named)
+    soups = cells(found, "as they are", "outcomes", "own: soup")
+    assert (soups["a"]["mean"], soups["b"]["mean"]) == (1.0, 0.5)
+    note = "own (soup): compared on the 2 items that all runs were asked; left out: 2 of a, seed 0."
+    assert found["left_out"] == [note]
+    assert note in CliRunner().invoke(app, ["compare", *named]).output
+    assert "own: soup" not in [curve["name"] for curve in found["curves"]]  # type: ignore[attr-defined]
+
+
+def test_other_temperatures_are_not_mixed_and_that_is_said(two: tuple[Path, Path]) -> None:
+    greedy, warm = (f"eval/own (p, base, {how}, 9 tokens, f)" for how in ("greedy", "2 at 0.8"))
+    measure_soup(two[0], greedy, "11")
+    measure_soup(two[1], warm, "10")
+    found = compared(f"a={two[0]}", f"b={two[1]}")
+    assert list(cells(found, "as they are", "outcomes", f"{greedy}: soup")) == ["a"]
+    assert found["left_out"] == [
+        f"{suite}: measured in {arm} only, so not compared with the others."
+        for suite, arm in ((greedy, "a"), (warm, "b"))
+    ]
+
+
+def test_runs_without_common_items_have_no_score_on_that_suite(two: tuple[Path, Path]) -> None:
+    measure_soup(two[0], "own", "1")
+    with Ledger.open(two[1]) as ledger:
+        row = {"world": 0, "step": 4, "suite": "own", "subject": "soup", "kind": "k", "tier": 0}
+        ledger.add("evals", [{**row, "item": "another", "sample": 0, "correct": 1}])
+    found = compared(f"a={two[0]}", f"b={two[1]}")
+    assert found["left_out"] == ["own (soup): left out, since the runs have no items in common."]
+    assert not cells(found, "as they are", "outcomes", "own: soup")

@@ -8,6 +8,7 @@ from typing import Any
 
 from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import BASE, BASE_VOTE, CHOSEN, FORCED, SOUP, VOTE
+from redqueen.report.common_items import STUDENTS, Items, counted
 from redqueen.report.compute import Spent, measure_spent
 from redqueen.report.run_view import RunView
 from redqueen.report.scores import (
@@ -119,9 +120,9 @@ def _flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, str]:
     return flat
 
 
-def outcomes_at(replicate: Replicate, step: int) -> dict[str, float]:
-    """What a replicate had reached at a step, by name."""
-    outcomes = _scores_at(replicate.view, step)
+def outcomes_at(replicate: Replicate, step: int, items: Items | None = None) -> dict[str, float]:
+    """What a replicate had reached at a step, by name; on these items of a suite, or on all."""
+    outcomes = _scores_at(replicate.view, step, items)
     tail = max(1, int(_TAIL * step))
     query = """SELECT avg(value) FROM metrics
         WHERE world = :world AND name = :name AND step BETWEEN :since AND :step"""
@@ -133,37 +134,40 @@ def outcomes_at(replicate: Replicate, step: int) -> dict[str, float]:
     return outcomes
 
 
-def _scores_at(view: RunView, step: int) -> dict[str, float]:
+def _scores_at(view: RunView, step: int, items: Items | None) -> dict[str, float]:
     """The newest measurement up to a step, by suite."""
     query = """SELECT suite, max(step) AS step FROM evals
         WHERE world = :world AND step <= :step AND subject <> 'base' AND suite NOT LIKE :own
         GROUP BY suite"""
     scores: dict[str, float] = {}
     for suite, measured in view.rows(query, step=step, own=f"{CROSSPLAY}%"):
-        for name, value in suite_scores(view, suite, measured).items():
+        for name, value in suite_scores(view, suite, measured, items).items():
             scores[f"{suite}: {name}"] = value
     return scores
 
 
-def suite_scores(view: RunView, suite: str, step: int) -> dict[str, float]:
+def suite_scores(
+    view: RunView, suite: str, step: int, items: Items | None = None
+) -> dict[str, float]:
     """What was measured on a suite at a step: students, what the population hands over, and the
     base; votes and unions by the number of votes and attempts, so that only equal numbers are
-    compared."""
+    compared. `items`: those that count."""
     subjects = answers_by_subject(view, suite, step)
-    students = list(student_answers(view, suite, step).values())
+    asked = student_answers(view, suite, step)
+    students = [counted(items, suite, STUDENTS, answers) for answers in asked.values()]
     if not students and SOUP not in subjects:  # only teachers were measured
         return {}
     scores: dict[str, float] = {}
-    count = 0
-    if students:
+    count = attempts_together(view, suite, step) if students else 0
+    if students and all(students):
         together = mean_answers(students)
         scores["mean student"] = accuracy(together).mean
         scores["weakest student"] = min(accuracy(answers).mean for answers in students)
         if gain := paired_gain(together, base_answers(view, suite)):
             scores["gain over the base"] = gain.mean
-        count = attempts_together(view, suite, step)
-    if count > 1:
-        scores[f"union pass@{count}"] = accuracy(union_answers(view, suite, step, count)).mean
+        if count > 1:
+            union = counted(items, suite, STUDENTS, union_answers(view, suite, step, count))
+            scores[f"union pass@{count}"] = accuracy(union).mean
     names = {
         SOUP: SOUP,
         CHOSEN: CHOSEN,
@@ -172,8 +176,10 @@ def suite_scores(view: RunView, suite: str, step: int) -> dict[str, float]:
         BASE: BASE,
         FORCED: FORCED,
     }
-    measured = {name: subjects[subject] for subject, name in names.items() if subject in subjects}
-    return scores | {name: accuracy(answers).mean for name, answers in measured.items()}
+    for subject, name in names.items():
+        if answers := counted(items, suite, subject, subjects.get(subject, {})):
+            scores[name] = accuracy(answers).mean
+    return scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +202,9 @@ class Curve:
         return self.values[after - 1] + share * (self.values[after] - self.values[after - 1])
 
 
-def score_curves(replicate: Replicate) -> dict[str, Curve]:
-    """Every score of a suite over trained tokens, by name. Members begin as the base: where that is
-    measured, and a suite more than once, curves begin with it."""
+def score_curves(replicate: Replicate, items: Items | None = None) -> dict[str, Curve]:
+    """Every score of a suite over trained tokens, by name; on these items, or on all. Members begin
+    as the base: where that is measured, and a suite more than once, curves begin with it."""
     view, trained = replicate.view, replicate.spent.trained
     query = """SELECT DISTINCT suite, step FROM evals
         WHERE world = :world AND step BETWEEN 1 AND :last AND suite NOT LIKE :own
@@ -209,11 +215,15 @@ def score_curves(replicate: Replicate) -> dict[str, Curve]:
     points: dict[str, list[tuple[float, float]]] = {}
     for suite, measured in steps.items():
         base = base_answers(view, suite)
+        begin = {
+            name: counted(items, suite, name if name in (SOUP, CHOSEN) else STUDENTS, base)
+            for name in _BEGIN_AS_BASE
+        }
         for step in measured:
-            for name, value in suite_scores(view, suite, step).items():
+            for name, value in suite_scores(view, suite, step, items).items():
                 curve = points.setdefault(f"{suite}: {name}", [])
-                if not curve and base and len(measured) > 1 and name in _BEGIN_AS_BASE:
-                    curve.append((0.0, accuracy(base).mean))
+                if not curve and len(measured) > 1 and begin.get(name):
+                    curve.append((0.0, accuracy(begin[name]).mean))
                 curve.append((trained[step], value))
     return {
         name: Curve([tokens for tokens, _ in curve], [value for _, value in curve])

@@ -19,6 +19,7 @@ from redqueen.report.arms import (
     outcomes_at,
     score_curves,
 )
+from redqueen.report.common_items import common_items, not_everywhere
 from redqueen.report.run_view import Run, RunView, open_views
 
 Interval = tuple[float, float]
@@ -89,12 +90,17 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
             for name in replicate.view.setting("evaluate.outcomes", ())
         )
     )
-    curves = [score_curves(replicate) for replicate in replicates]
+    items, left_out = common_items(
+        [(f"{one.arm}, seed {one.seed}", one.view) for one in replicates]
+    )
+    curves = [score_curves(replicate, items) for replicate in replicates]
     budget = min(replicate.spent.trained[replicate.view.last] for replicate in replicates)
     tables = {}
     for match in MATCHES:
         steps = _matched_steps(replicates, match)
-        outcomes = [outcomes_at(one, step) for one, step in zip(replicates, steps, strict=True)]
+        outcomes = [
+            outcomes_at(one, step, items) for one, step in zip(replicates, steps, strict=True)
+        ]
         if match == TRAINED:
             outcomes = [
                 _read(own, budget) | {name: value for name, value in at.items() if name not in own}
@@ -125,6 +131,7 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
         ],
         "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
+        "left_out": [*left_out, *not_everywhere(tables[AS_IS]["outcomes"], arms)],
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),
         "method": METHOD.format(first=arms[0]),
@@ -275,6 +282,9 @@ def to_markdown(comparison: dict[str, Any]) -> str:
             for path, own in settings.items()
         ]
     parts += ["", _escape(comparison["method"])]
+    if comparison["left_out"]:
+        parts += ["", "Like is compared with like:", ""]
+        parts += [f"- {_escape(note)}" for note in comparison["left_out"]]
     columns = ["", *map(_escape, arms), *(f"{_escape(arm)}: difference" for arm in arms[1:])]
     head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
     for name, table in comparison["tables"].items():

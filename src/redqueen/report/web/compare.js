@@ -65,10 +65,13 @@ const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) =>
 const differing = Object.entries(DATA.settings);
 const settings = differing.length ? [html("figure", { class: "wide" }, html("h3", { text: "Settings that differ" }),
   plainTable([["setting", ...ARMS], ...differing.map(([path, own]) => [path, ...ARMS.map((arm) => own[arm])])]))] : [];
+const listed = (title, lines) => (lines.length ? [html("figure", { class: "wide" }, html("h3", { text: title }),
+  html("ul", {}, lines.map((line) => html("li", { text: visible(line) }))))] : []);
+const leftOut = listed("Like is compared with like", DATA.left_out);
 const header = html("header", {},
   html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
   html("p", { class: "note", text: visible(DATA.method) }));
-document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...settings, ...curves, ...Object.entries(DATA.tables).map(matchSection));
+document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...settings, ...leftOut, ...curves, ...Object.entries(DATA.tables).map(matchSection));
 const redrawAll = () => redraws.forEach((redraw) => redraw());
 redrawAll();
 addEventListener("resize", redrawAll);
