@@ -16,6 +16,7 @@ from redqueen.report.arms import Curve, suite_scores
 from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.compare import _find
 from redqueen.report.run_view import open_views
+from redqueen.report.verdicts import verdicts
 from tests.report.synthetic import Synthetic
 
 
@@ -290,3 +291,48 @@ def test_runs_without_common_items_have_no_score_on_that_suite(two: tuple[Path, 
     found = compared(f"a={two[0]}", f"b={two[1]}")
     assert found["left_out"] == ["own (soup): left out, since the runs have no items in common."]
     assert not cells(found, "as they are", "outcomes", "own: soup")
+
+
+def outcome(difference: float, low: float, high: float, **more: Any) -> dict[str, Any]:
+    cell = {"arm": "b", "difference": difference, "difference_interval": (low, high), "p": 0.01}
+    first = {"arm": "a", "difference": None, "difference_interval": None, "p": None}
+    return {"name": "own: soup", "arms": [first, {**cell, "p_holm": None, **more}]}
+
+
+def test_a_verdict_says_who_is_above_whom_only_where_the_interval_is_clear_of_zero() -> None:
+    rows = [outcome(0.03, 0.01, 0.05), outcome(-0.03, -0.05, -0.01), outcome(0.01, -0.02, 0.04)]
+    above, below, equal = (verdicts([row], "a", "as they are")[0] for row in rows)
+    assert above.startswith(
+        "own: soup, as they are: b is above a by +3.0 points [+1.0, +5.0], clear of zero; explora"
+    )
+    assert "a is above b by +3.0 points [+1.0, +5.0], clear of zero" in below
+    assert equal == (
+        "own: soup, as they are: no difference shown between b and a "
+        "(+1.0 points [-2.0, +4.0], which includes zero)."
+    )
+
+
+def test_a_verdict_is_of_what_was_declared_and_knows_that_there_were_others() -> None:
+    declared = {**outcome(0.03, 0.01, 0.05, p_holm=0.08), "declared": True}
+    (verdict,) = verdicts([declared, outcome(0.03, 0.01, 0.05)], "a", "as they are")
+    assert verdict.endswith("but not once adjusted for all declared outcomes (Holm's p 0.08).")
+
+
+def test_without_a_test_there_is_no_verdict(runs: Path) -> None:
+    untested = [outcome(0.5, 0, 0, p=None, difference_interval=None)]
+    assert verdicts(untested, "a", "as they are") == []
+    assert compared(runs / "one-0", runs / "two-0")["verdicts"] == []
+
+
+def test_the_verdict_stands_above_the_tables(tmp_path: Path) -> None:
+    for seed in range(3):
+        for members, arm in ((1, "one"), (2, "two")):
+            settings = {"population": {"students": members}}
+            Synthetic(
+                steps=4, members=members, seed=seed, evaluate_every=2, settings=settings
+            ).write(tmp_path / f"{arm}-{seed}")
+    named = [f"{path.name[:3]}={path}" for path in sorted(tmp_path.iterdir())]
+    found: dict[str, Any] = compared(*named)
+    assert found["verdicts"][0].startswith("heldout-quick: mean student, at equal trained tokens: ")
+    text = CliRunner().invoke(app, ["compare", *named]).output
+    assert text.index(found["verdicts"][0]) < text.index("## At equal trained tokens")

@@ -21,6 +21,7 @@ from redqueen.report.arms import (
 )
 from redqueen.report.common_items import common_items, not_everywhere
 from redqueen.report.run_view import Run, RunView, open_views
+from redqueen.report.verdicts import verdicts
 
 Interval = tuple[float, float]
 
@@ -131,6 +132,7 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
         ],
         "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
+        "verdicts": verdicts(tables[TRAINED]["outcomes"], arms[0], TRAINED),
         "left_out": [*left_out, *not_everywhere(tables[AS_IS]["outcomes"], arms)],
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),
@@ -281,6 +283,8 @@ def to_markdown(comparison: dict[str, Any]) -> str:
             f"| {path} | {' | '.join(_escape(own[arm]) for arm in arms)} |"
             for path, own in settings.items()
         ]
+    if comparison["verdicts"]:
+        parts += ["", "## Verdict", "", *(f"- {_escape(one)}" for one in comparison["verdicts"])]
     parts += ["", _escape(comparison["method"])]
     if comparison["left_out"]:
         parts += ["", "Like is compared with like:", ""]

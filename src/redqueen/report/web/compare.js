@@ -67,11 +67,12 @@ const settings = differing.length ? [html("figure", { class: "wide" }, html("h3"
   plainTable([["setting", ...ARMS], ...differing.map(([path, own]) => [path, ...ARMS.map((arm) => own[arm])])]))] : [];
 const listed = (title, lines) => (lines.length ? [html("figure", { class: "wide" }, html("h3", { text: title }),
   html("ul", {}, lines.map((line) => html("li", { text: visible(line) }))))] : []);
+const verdict = listed("Verdict", DATA.verdicts);
 const leftOut = listed("Like is compared with like", DATA.left_out);
 const header = html("header", {},
   html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
   html("p", { class: "note", text: visible(DATA.method) }));
-document.getElementById("page").replaceChildren(header, html("figure", { class: "wide" }, arms), ...settings, ...leftOut, ...curves, ...Object.entries(DATA.tables).map(matchSection));
+document.getElementById("page").replaceChildren(header, ...verdict, html("figure", { class: "wide" }, arms), ...settings, ...leftOut, ...curves, ...Object.entries(DATA.tables).map(matchSection));
 const redrawAll = () => redraws.forEach((redraw) => redraw());
 redrawAll();
 addEventListener("resize", redrawAll);
