@@ -1,6 +1,7 @@
 """The progress of a run: a line per step, and on a terminal a bar for the current phase."""
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
@@ -32,6 +33,7 @@ _LEGEND = (
     "teachers, students: lowest..highest rating. left: minutes:seconds."
 )
 _HEADING_EVERY = 20
+_RECENT_STEPS = 8
 
 
 class StepProgress:
@@ -49,7 +51,8 @@ class StepProgress:
             disable=not notes.is_terminal,
         )
         self.task = self.bar.add_task("", total=1)
-        self.started, self.first = time.monotonic(), run.step
+        self.first = run.step
+        self.ends = deque([time.monotonic()], _RECENT_STEPS + 1)
 
     def __enter__(self) -> Self:
         self.run.ports.on_progress = self.phase
@@ -78,14 +81,20 @@ class StepProgress:
             note(_LEGEND, "dim")
         if done % _HEADING_EVERY == 1:
             note(_row(dict(zip(_COLUMNS, _COLUMNS, strict=True))))
-        left = int(
-            (time.monotonic() - self.started) / done * (self.run.config.steps - self.run.step)
-        )
+        self.ends.append(time.monotonic())
+        left = int(seconds_left(self.ends, self.run.config.steps - self.run.step))
         for state in states:
             where = f"  {state.world.arm}, seed {state.world.seed}" if len(states) > 1 else ""
             note(_row(_cells(state, seconds)) + f" {left // 60:3}:{left % 60:02}{where}")
         for line in _workers(states[0].metrics):
             note(line)
+
+
+def seconds_left(ends: Sequence[float], steps: int) -> float:
+    """For so many steps, by the recent ones alone: the first is slow, and texts grow or shrink
+    over a run. `ends` are the times at which steps ended, and before them that of the start. The
+    time between steps counts too: measurements are made there."""
+    return (ends[-1] - ends[0]) / (len(ends) - 1) * steps
 
 
 def _cells(state: StepState, seconds: float) -> dict[str, str]:

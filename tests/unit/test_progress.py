@@ -1,0 +1,35 @@
+"""The lines that a run prints, one for each step."""
+
+import re
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from redqueen.cli import progress
+from redqueen.cli.progress import StepProgress, seconds_left
+
+
+def test_the_time_left_is_that_of_the_mean_step() -> None:
+    assert seconds_left([100.0, 104.0, 110.0], 3) == 15.0
+    assert seconds_left([100.0, 104.0], 0) == 0.0
+
+
+def test_a_slow_first_step_is_soon_left_out_of_the_time_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: now))
+    config = SimpleNamespace(steps=20, is_rated=False)
+    run: Any = SimpleNamespace(step=0, config=config)
+    lines = StepProgress(run)
+    for length in (100.0, *[10.0] * 8):
+        now += length
+        run.step += 1
+        world = SimpleNamespace(config=config, members=[])
+        state: Any = SimpleNamespace(step=run.step, world=world, metrics={})
+        lines.step([state], length)
+    left = re.findall(r"(\d+:\d\d)$", capsys.readouterr().err, re.MULTILINE)
+    assert left[0] == "31:40"  # 19 steps like the first
+    assert left[7] == "4:15"  # 12 steps like the first and seven of 10 s
+    assert left[8] == "1:50"  # 11 steps of 10 s
