@@ -109,8 +109,24 @@ def test_training_continues_with_critiques_and_puzzles(
     assert continued.tokenizer.get_vocab() == trained[0].tokenizer.get_vocab()
     assert continued.loss < reports[0][1]
     save(continued, settings, tmp_path / "next")
-    record = json.loads((tmp_path / "next" / "pretraining.json").read_text())["settings"]
-    assert (record["critique_share"], record["logic_share"]) == (0.3, 0.2)
+    record = json.loads((tmp_path / "next" / "pretraining.json").read_text())
+    shares = (record["settings"]["critique_share"], record["settings"]["logic_share"])
+    assert shares == (0.3, 0.2)
+    assert (record["tokens"], record["tokens_before"]) == (continued.tokens, trained[0].tokens)
+
+
+def test_what_came_before_an_older_record_is_not_made_up(
+    trained: tuple[Trained, list[tuple[int, float]]], tmp_path: Path
+) -> None:
+    save(trained[0], TINY, tmp_path)
+    file = tmp_path / "pretraining.json"
+    record = json.loads(file.read_text())
+    assert record.pop("tokens_before") == 0
+    for start, before in ("", trained[0].tokens), ("sha256:5b2a", None):
+        file.write_text(json.dumps(record | {"settings": {"seed": 0, "start": start}}))
+        save(trained[0], replace(TINY, start=str(tmp_path)), tmp_path / "next")
+        written = json.loads((tmp_path / "next" / "pretraining.json").read_text())
+        assert written["tokens_before"] == before
 
 
 def test_continuing_needs_a_pawn_and_another_seed(

@@ -21,5 +21,11 @@ def test_the_card_has_the_figures_of_the_pre_training() -> None:
     assert f"seed {record['settings']['seed']}" in CARD
 
 
+def test_the_card_has_the_tokens_of_all_parts() -> None:
+    record = json.loads((WEIGHTS / "pretraining.json").read_text())
+    assert f"{record['tokens_before']:,}" in CARD
+    assert f"{record['tokens'] + record['tokens_before']:,} tokens in all" in CARD
+
+
 def test_the_weights_are_small_enough_to_ship() -> None:
     assert (WEIGHTS / "model.safetensors").stat().st_size < 20e6

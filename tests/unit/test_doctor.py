@@ -37,6 +37,12 @@ def test_a_ready_machine_fits_in_80_columns_and_half_a_screen(
     assert out.index("wandb") < out.index("found") < out.index("gguf")
 
 
+def test_the_tokens_of_a_base_are_those_of_all_parts_of_its_training() -> None:
+    found = {finding.name: finding.detail for finding in doctor._pawn()}
+    assert found["pawn"] == "4.3M parameters, 1,150M tokens"
+    assert found["pawn-games"] == "4.3M parameters, 1,390M tokens"
+
+
 def test_without_torch_nothing_is_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     version = importlib.metadata.version
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,18 @@ def test_the_card_has_the_command_of_its_training() -> None:
     card = (GAMES / "README.md").read_text()
     command = next(line for line in card.splitlines() if line.startswith("redqueen pawn train"))
     assert command.partition(" --out")[0] in Path("docs/pawn.md").read_text()
+
+
+def test_its_record_goes_on_from_that_of_pawn() -> None:
+    pawn, games = (
+        json.loads((BUNDLED[name] / "pretraining.json").read_text())
+        for name in ("pawn", "pawn-games")
+    )
+    weights = (BUNDLED["pawn"] / "model.safetensors").read_bytes()
+    assert games["settings"]["start"] == f"sha256:{sha256(weights).hexdigest()}"
+    assert games["tokens_before"] == pawn["tokens_before"] + pawn["tokens"]
+    card = (GAMES / "README.md").read_text()
+    assert f"{games['tokens']:,} tokens" in card and f"{games['tokens_before']:,}" in card
 
 
 @shipped

@@ -122,10 +122,13 @@ def _pawn() -> list[Finding]:
 def _bundled(name: str, folder: Path) -> Finding:
     try:
         record = json.loads((folder / "pretraining.json").read_text())
+        tokens = (
+            record["tokens"] + record["tokens_before"]
+        )  # the last part, and those it goes on from
         whole = (folder / "model.safetensors").stat().st_size > record["parameters"]
     except (OSError, ValueError) as error:
         return Finding("base", name, False, f"{error}; install the package again")
-    size = f"{record['parameters'] / 1e6:.1f}M parameters, {record['tokens'] / 1e6:.0f}M tokens"
+    size = f"{record['parameters'] / 1e6:.1f}M parameters, {tokens / 1e6:,.0f}M tokens"
     return Finding("base", name, whole, size)
 
 

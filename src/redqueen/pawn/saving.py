@@ -42,12 +42,21 @@ def save(trained: Trained, settings: Pretraining, folder: Path) -> None:
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "documents": trained.documents,
         "tokens": trained.tokens,
+        "tokens_before": _tokens_read(Path(settings.start)) if settings.start else 0,
         "loss": round(trained.loss, 4),
         "seconds": round(trained.seconds, 1),
         "waited_s": round(trained.waited_s, 1),
         "torch": torch.__version__,
     }
     (folder / "pretraining.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def _tokens_read(folder: Path) -> int | None:
+    """In all parts of a model's training. None: it was continued, and its record does not say what
+    came before."""
+    record = json.loads((folder / "pretraining.json").read_text())
+    before = record.get("tokens_before", None if record["settings"].get("start") else 0)
+    return None if before is None else int(record["tokens"]) + int(before)
 
 
 def _checksum(folder: Path) -> str:
