@@ -124,7 +124,8 @@ def _differences(console: Console, scores: Scores, suite: str) -> None:
         f"weakest student, {weakest}": students.get(weakest, ()),
         f"student chosen by the run, {chosen}": scores.get(CHOSEN, ()),
         "soup of the students": scores.get(SOUP, ()) if len(students) != 1 else (),
-        FORCED: scores.get(FORCED, ()),
+        # a base that always reasons is not changed by it
+        FORCED: forced if (forced := scores.get(FORCED, ())) != base else (),
     }
     width = max(len(name) for name, own in lines.items() if own)
     for name, own in lines.items():
