@@ -531,6 +531,23 @@ def test_a_page_fits_a_phone_and_no_label_covers_another(run: Path, tmp_path: Pa
 
 
 @needs_chromium
+def test_a_line_chart_without_values_is_left_out(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    page = tmp_path / "report.html"
+    shown = "document.querySelector('#figure-templates') !== null"
+    for gap in (False, True):
+        if gap:  # as in runs so short that no part has two programs
+            page.write_text(
+                re.sub(r'"(within|between)":\[[^\]]*\]', r'"\1":[null]', page.read_text())
+            )
+        with open_tab() as browser:
+            browser.open(page.as_uri())
+            browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+            assert browser.evaluate(shown) is not gap
+            assert browser.problems == []
+
+
+@needs_chromium
 def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
     hostile: Path, tmp_path: Path
 ) -> None:

@@ -130,8 +130,16 @@ function customFigure(figure, views) {
   return figureFrame(figure, views, first.title, "", columns, null);
 }
 
-function panelFigure(figure, views) {
+// Panels that some view has a value for: short runs have empty ones, of parts of a run that were too few.
+function panelsWithValues(figure, views) {
+  const hasValues = ({ series }) => !series || series.some(({ y }) => y?.some((value) => value !== null && value !== undefined));
   const panelsByView = views.map(figure.panels);
+  const titles = new Set(panelsByView.flat().filter(hasValues).map((panel) => panel.title));
+  return panelsByView.map((panels) => panels.filter((panel) => titles.has(panel.title)));
+}
+
+function panelFigure(figure, views) {
+  const panelsByView = panelsWithValues(figure, views);
   if (!panelsByView.some((panels) => panels.length)) return null;
   const title = figure.title || panelsByView.find((panels) => panels.length)[0].title;
   const ranges = sharedRanges(panelsByView, views);
