@@ -151,6 +151,7 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         "subjects": [_subject(name, answers, base) for name, answers in last.items()],
         "products": _products(view, suite, steps[-1] if steps else 0, base),
         "students": _subject("students", mean_answers(list(last.values())), base) if last else None,
+        "soup_over_mean": _soup_over_mean(view, suite, steps[-1], last) if last else None,
         "tiers": _tiers(view, suite, steps[-1] if steps else 0),
         "agreement": agreement(last),
     }
@@ -165,6 +166,17 @@ def _products(view: RunView, suite: str, step: int, base: Answers) -> list[dict[
         for name in (FORCED, SOUP, CHOSEN, VOTE)
         if name in answers
     ]
+
+
+def _soup_over_mean(
+    view: RunView, suite: str, step: int, students: Mapping[str, Answers]
+) -> list[float | int | None] | None:
+    """What merging gains; None where the soup was not measured beside several students."""
+    soup = answers_by_subject(view, suite, step).get(SOUP)
+    if not soup or len(students) < 2:
+        return None
+    gain = paired_gain(soup, mean_answers(list(students.values())))
+    return gain.as_json() if gain else None
 
 
 def _subject(name: str, answers: Answers, base: Answers) -> dict[str, Any]:

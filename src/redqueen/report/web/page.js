@@ -12,6 +12,13 @@ function tile(name, value, note = "") {
     html("span", { text: name }), html("b", { text: visible(value) }), html("small", { text: visible(note) }));
 }
 
+// The first questions of any reader, with short answers.
+function answers(view) {
+  return html("div", { class: "answers" }, view.answers.map((one) =>
+    html("a", { class: `tile ${one.level}`, href: `#${one.section}` },
+      html("span", { text: visible(one.question) }), html("b", { text: visible(one.answer) }), html("small", { text: visible(one.note) }))));
+}
+
 function tiles(view) {
   const tail = Math.max(1, Math.floor(view.steps.length / 10));
   const when = tail > 1 ? "in the last tenth of the run" : "in the last step";
@@ -20,18 +27,19 @@ function tiles(view) {
     return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
   };
   const solved = tailMean(view.metrics["solve/pass_rate"]), complexity = tailMean(view.complexity_index);
-  // what a run hands over: the mean student, or the soup where only that was measured
-  const product = (suite) => suite.students?.gain ? suite.students : suite.products.find((one) => one.subject === "soup" && one.gain);
-  const gained = view.suites.find(product);
   const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${view.active ? ", running" : ""}` : "";
-  const [gain, low, high] = gained ? product(gained).gain.map(FORMATS.points) : [];
   return html("div", { class: "tiles" },
     tile("steps", count(view.steps_done), ofWanted),
     tile("problems", count(view.counts.problems), `from ${count(view.counts.proposals)} proposals`),
     tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled in total`),
     solved === undefined ? null : tile("solve rate", FORMATS.share(solved), when),
-    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"),
-    gained ? tile("points over the base", gain, `${gained.suite}, [${low}, ${high}]`) : null);
+    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"));
+}
+
+function nextSteps(view) {
+  if (!view.next_steps.length) return null;
+  return html("div", { class: "next" }, html("h3", { text: "What to do next" }), html("dl", { class: "words" }, view.next_steps.flatMap(([command, why]) =>
+    [html("dt", {}, html("code", { text: visible(command) })), html("dd", { text: visible(why) })])), html("p", { class: "note", text: "RUN is the folder of this run, OTHER that of another." }));
 }
 
 const MARKS = { fact: "·", good: "✓", warning: "!" };
@@ -44,7 +52,8 @@ function findings(view) {
   const none = "Nothing looks suspicious to the checks of this page. That is no proof that all is well.";
   return html("div", { class: "findings" },
     html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"])), warnings.length ? null : html("p", { class: "note", text: none })),
-    warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null);
+    warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null,
+    nextSteps(view));
 }
 
 function legend(panel) {
@@ -210,7 +219,7 @@ function render() {
   redraws.length = 0;
   const summary = html("section", { id: "summary" }, views.map((view) =>
     html("div", { class: "summary" },
-      views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
+      views.length > 1 ? html("h2", { text: visible(view.name) }) : null, answers(view), tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
   const sections = [...SECTIONS.filter((one) => !one.isShown || views.some(one.isShown)), PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
   const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }, { id: "recipe", short: "Settings" }].map((section) =>
