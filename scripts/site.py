@@ -160,7 +160,7 @@ def _columns(line: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:].rstrip('.')}." if text else ""
+    return text[:1].upper() + text[1:] + ("." if text and not text.endswith(".") else "")
 
 
 # commands

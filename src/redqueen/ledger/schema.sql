@@ -38,7 +38,7 @@ CREATE TABLE deaths (
 CREATE TABLE pairings (
   world INTEGER NOT NULL, step INTEGER NOT NULL,
   pairing INTEGER NOT NULL,       -- number within the step
-  teacher TEXT NOT NULL, student TEXT NOT NULL, -- ids of the two members
+  teacher TEXT NOT NULL, student TEXT NOT NULL, -- ids of the members
   expected REAL NOT NULL,         -- win probability of the student, by the ratings before the step
   score REAL,                     -- the student's score; NULL where the pairing is not rated
   winner TEXT,                    -- teacher or student, by what the student solved
