@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,16 @@ def test_help_names_every_command_and_imports_none_of_them() -> None:
     assert "redqueen.cli.app" in done.stderr
     assert not any(module in done.stderr for module in ("torch", "pydantic", "redqueen.cli.run"))
     assert redqueen("--version").stdout == f"{__version__}\n"
+
+
+@pytest.mark.parametrize("group", [(), ("bench",), ("kind",), ("pawn",), ("cluster",)])
+def test_help_has_every_command_once_and_cuts_no_sentence(group: tuple[str, ...]) -> None:
+    done = redqueen(*group, "--help", COLUMNS="80")
+    commands = done.stdout.partition("--help ")[2]
+    names = re.findall(r"^  (\w+)  +\w", commands, re.M)
+    assert len(names) == len(set(names)) and "..." not in commands
+    if not group:
+        assert set(names) == set(COMMANDS)
 
 
 @pytest.mark.slow

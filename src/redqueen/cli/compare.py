@@ -17,7 +17,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Folders of runs; NAME=FOLDER names the arm. "
             "Runs that differ only in their seed are one arm.",
         ),

@@ -8,7 +8,7 @@ import typer
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 RunFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN...", help="Folders of runs; several are shown side by side."),
+    typer.Argument(metavar="RUN", help="Folders of runs; several are shown side by side."),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="A sparse TOML file of settings.")
