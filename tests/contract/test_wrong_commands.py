@@ -168,6 +168,13 @@ COMMANDS = {
     "serve --base pawn --host 0.0.0.0": "can be reached from other machines: give tenants keys",
     "lineage run1 --member S9": "unknown member 'S9'. Did you mean 'S",
     "retention run1 --operator nope:f": "'nope:f' cannot be imported: No module named 'nope'",
+    "retention nothere": "there is no run in nothere",
+    "open nothere.sqlite.xz": "there is no file nothere.sqlite.xz",
+    "open afile": "afile is no packed ledger, which is a file NAME.sqlite.xz or NAME.sqlite.gz",
+    "config --set tasks.kinds=[]": "tasks.kinds: takes at least 1 item; got []",
+    "config --set evaluate.members=['nobody']": "unknown member 'nobody'. Choose from: students",
+    "config --set evaluate.between=['Soup']": "unknown member 'Soup'. Did you mean 'soup'?",
+    'config --set reward.teacher={"type":"azr"}': "a table is TOML, such as {type = 'NAME'",
     "bench nope": "unknown command 'nope'. Choose from: blocks, engine, evolve, sandbox",
 }
 

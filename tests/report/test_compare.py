@@ -16,7 +16,7 @@ from redqueen.report.arms import Curve, suite_scores
 from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.compare import _find
 from redqueen.report.run_view import open_views
-from redqueen.report.verdicts import verdicts
+from redqueen.report.verdicts import verdict_table, verdicts
 from tests.report.synthetic import Synthetic
 
 
@@ -316,6 +316,26 @@ def test_a_verdict_is_of_what_was_declared_and_knows_that_there_were_others() ->
     declared = {**outcome(0.03, 0.01, 0.05, p_holm=0.08), "declared": True}
     (verdict,) = verdicts([declared, outcome(0.03, 0.01, 0.05)], "a", "as they are")
     assert verdict.endswith("but not once adjusted for all declared outcomes (Holm's p 0.08).")
+
+
+def test_many_arms_share_a_verdict_that_sorts_them() -> None:
+    def cell(arm: str, gap: float, holm: float | None) -> dict[str, Any]:
+        (_, own) = outcome(gap, gap - 0.02, gap + 0.02, arm=arm, p_holm=holm)["arms"]
+        return {**own, "arm": arm}
+
+    row = outcome(0, 0, 0)
+    row["arms"] = [row["arms"][0], cell("b", 0.03, 0.01), cell("c", -0.03, 0.2), cell("d", 0, 1)]
+    (verdict,) = verdicts([{**row, "declared": True}], "a", "at equal tokens")
+    assert verdict == (
+        "own: soup, at equal tokens: above a: b +3.0 points [+1.0, +5.0]. Below: c -3.0 points "
+        "[-5.0, -1.0] (not once adjusted: Holm's p 0.2). "
+        "No difference shown: d +0.0 points [-2.0, +2.0]."
+    )
+    (shown,) = verdict_table([{**row, "declared": True}])
+    places = {arm: (own["place"], own["adjusted"]) for arm, own in shown["arms"].items()}
+    assert places == {"b": ("above", True), "c": ("below", False), "d": ("equal", False)}
+    (worse,) = verdicts([{**row, "arms": [row["arms"][0], *row["arms"][2:]]}], "a", "as they are")
+    assert "above a: none. Below: c" in worse and worse.endswith("no outcome was declared.")
 
 
 def test_without_a_test_there_is_no_verdict(runs: Path) -> None:

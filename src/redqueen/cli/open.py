@@ -28,6 +28,8 @@ def open_packed(
 ) -> None:
     """Say what a packed ledger holds: the records of a run as one compressed file, which `redqueen
     export RUN --ledger` makes. report, compare, runs, plot and digest read it as it is."""
+    if not file.exists():
+        raise ConfigError(f"there is no file {file}")
     if not is_packed(file):
         hint = " A run's folder needs no unpacking." if (file / FILE).exists() else ""
         names = " or ".join(f"NAME{suffix}" for suffix in SUFFIXES)

@@ -21,7 +21,7 @@ from redqueen.report.arms import (
 )
 from redqueen.report.common_items import common_items, not_everywhere
 from redqueen.report.run_view import Run, RunView, open_views
-from redqueen.report.verdicts import verdicts
+from redqueen.report.verdicts import verdict_table, verdicts
 
 Interval = tuple[float, float]
 
@@ -133,6 +133,7 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
         "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
         "verdicts": verdicts(tables[TRAINED]["outcomes"], arms[0], TRAINED),
+        "verdict_table": verdict_table(tables[TRAINED]["outcomes"]),
         "left_out": [*left_out, *not_everywhere(tables[AS_IS]["outcomes"], arms)],
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),

@@ -67,7 +67,22 @@ const settings = differing.length ? [html("figure", { class: "wide" }, html("h3"
   plainTable([["setting", ...ARMS], ...differing.map(([path, own]) => [path, ...ARMS.map((arm) => own[arm])])]))] : [];
 const listed = (title, lines) => (lines.length ? [html("figure", { class: "wide" }, html("h3", { text: title }),
   html("ul", {}, lines.map((line) => html("li", { text: visible(line) }))))] : []);
-const verdict = listed("Verdict", DATA.verdicts);
+// Of many arms: a row for each, a column for each outcome. Green is above the first arm, red below; pale where that does not hold after Holm's adjustment.
+function verdictTable() {
+  const cell = (own) => (own ? html("td", { class: own.place + (own.adjusted ? "" : " unsure"), text: own.text }) : html("td", { text: "–" }));
+  const arms = ARMS.slice(1).filter((arm) => DATA.verdict_table.some((row) => row.arms[arm]));
+  const summary = DATA.verdict_table.map((row) => {
+    const above = Object.entries(row.arms).filter(([, own]) => own.place === "above" && own.adjusted).map(([arm]) => arm);
+    return html("li", { text: visible(`${row.outcome}: ${above.length ? above.join(", ") : "no arm"} above ${ARMS[0]}`) });
+  });
+  const head = html("tr", {}, ["arm", ...DATA.verdict_table.map((row) => row.outcome)].map((name) => html("th", { text: visible(name) })));
+  const body = arms.map((arm) => html("tr", {}, html("td", { text: visible(arm) }), DATA.verdict_table.map((row) => cell(row.arms[arm]))));
+  return html("figure", { class: "wide verdict" }, html("h3", { text: "Verdict" }), html("ul", {}, summary),
+    html("p", { class: "note", text: `Differences to ${ARMS[0]} at equal trained tokens, with 95 % intervals. Green: above, red: below, clear of zero; pale: not once adjusted for all declared outcomes. No colour: no difference shown.${DATA.declared.length ? "" : " Exploratory, as no outcome was declared."}` }),
+    html("div", { class: "scroll" }, html("table", {}, html("thead", {}, head), html("tbody", {}, body))));
+}
+const tested = new Set(DATA.verdict_table.flatMap((row) => Object.keys(row.arms)));
+const verdict = tested.size > 1 ? [verdictTable()] : listed("Verdict", DATA.verdicts);
 const leftOut = listed("Like is compared with like", DATA.left_out);
 const header = html("header", {},
   html("div", { class: "brand" }, html("i", { text: "♛" }), html("h1", { text: "Comparison" })),
