@@ -75,6 +75,11 @@ def test_there_is_something_to_learn_where_problems_are_solved_sometimes(
     assert found[ENGAGED].answer == answer and "10 % never, 30 % always" in found[ENGAGED].note
 
 
+def test_a_run_that_has_just_begun_is_not_judged() -> None:
+    assert answers(steps_done=0, active=True)[ENGAGED].answer == "Too early to tell"
+    assert (answers()[ENGAGED].answer, answers()[ENGAGED].level) == ("No", "bad")
+
+
 @pytest.mark.parametrize(
     ("growth", "solved", "answer"),
     [

@@ -141,7 +141,7 @@ def _suites() -> Finding:
         problems = len(load_suite("heldout"))
     except DataError as error:
         return Finding("base", "suites", False, f"{error}; install the package again")
-    return Finding("base", "suites", True, f"{problems} held-out problems, checksum matches")
+    return Finding("base", "suites", True, f"{problems:,} held-out problems, checksum matches")
 
 
 def _sandbox() -> list[Finding]:

@@ -20,6 +20,7 @@ from redqueen.report.findings.finding import (
 )
 
 Measured = Mapping[str, Any]
+Level = Literal["good", "bad", "open"]
 _FAR = 0.1
 """A solve rate that fell by more has not kept up with the problems."""
 
@@ -30,7 +31,7 @@ class Answer:
     answer: str
     note: str
     """What it rests on."""
-    level: Literal["good", "bad", "open"]
+    level: Level
     section: str
     """Where in the report to look."""
 
@@ -68,7 +69,15 @@ def engaged(figures: Figures) -> Answer:
     question, where = "Was there something to learn?", "complexity"
     race = figures["race"]
     if race is None:
-        return Answer(question, "No", "no problem was attempted.", "bad", where)
+        early = figures["active"] or not figures["steps_done"]
+        level: Level = "open" if early else "bad"
+        return Answer(
+            question,
+            "Too early to tell" if early else "No",
+            "no problem was attempted.",
+            level,
+            where,
+        )
     sometimes, never, always = (
         percent(race[name]) for name in ("solved_sometimes", "zero_pass", "all_pass")
     )

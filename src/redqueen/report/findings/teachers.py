@@ -53,7 +53,8 @@ def engagement(figures: Figures) -> Iterator[Finding]:
         elif race["disengaged"] and figures["steps_done"] >= LEAST_STEPS:
             yield warning("complexity", f"The race disengages: {race['sentence']}")
         else:  # too few problems to tell; those of the first steps are the base's
-            yield fact("complexity", f"The race so far: {race['sentence']}")
+            so_far = " so far" if figures["active"] else ""
+            yield fact("complexity", f"The race is engaged in part{so_far}: {race['sentence']}")
 
 
 def validity(figures: Figures) -> Iterator[Finding]:
