@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
@@ -528,6 +529,21 @@ def test_a_page_fits_a_phone_and_no_label_covers_another(run: Path, tmp_path: Pa
             browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
             assert browser.evaluate("document.documentElement.scrollWidth") == width
             assert browser.evaluate(overlaps) == ""
+
+
+@needs_chromium
+def test_the_numbers_of_a_figure_can_be_taken_away_as_csv(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    with open_tab() as browser:
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+        browser.evaluate("document.querySelector('#figure-solve-rate .numbers summary').click()")
+        browser.wait_for("document.querySelector('#figure-solve-rate a[download]') !== null")
+        link = "document.querySelector('#figure-solve-rate a[download]')"
+        assert browser.evaluate(f"{link}.download") == "solve-rate-of-students.csv"
+        text = unquote(browser.evaluate(f"{link}.href").partition(",")[2])
+        assert text.splitlines()[0] == '"step","solve rate"' and len(text.splitlines()) == 13
+        assert browser.problems == []
 
 
 @needs_chromium

@@ -228,11 +228,13 @@ function placementTable(view) {
   return { title: "Blocks and their devices", note: `Where the slots of a block are computed together.${mixed}`, node: plainTable([head, ...rows]) };
 }
 
+const LEAST_CHILDREN = 5;
+
 function operatorTable(view) {
   if (!view.operators.length) return null;
   const head = ["operator", "children", "alive", "steps lived", "rating gain", "times parent"];
-  const rows = view.operators.map((one) => [one.operator, one.children, one.alive, one.steps_lived, one.rating_gain, one.times_parent]);
-  const note = "Which operators produced members that lasted. Steps lived: the mean, living members counted so far. Rating gain: from birth to death or today. Few children say little.";
+  const rows = view.operators.map((one) => [one.operator, one.children, one.alive, one.children < LEAST_CHILDREN ? "–" : one.steps_lived, one.children < LEAST_CHILDREN ? "–" : one.rating_gain, one.times_parent]);
+  const note = "Which operators produced members that lasted. Steps lived: the mean, living members counted so far. Rating gain: from birth to death or today. Means of fewer than five children say nothing, and are left out.";
   return { title: "Operator credit", note, node: plainTable([head, ...rows]) };
 }
 

@@ -69,6 +69,14 @@ const byNumber = (a, b) => a.localeCompare(b, "en", { numeric: true });
 const legendOf = (entries) => html("div", { class: "legend" }, entries.map(([name, color]) =>
   html("span", {}, html("i", { style: `background:${color}` }), visible(name))));
 
+// The rows of a table as a CSV file. The page loads nothing: the file is in the link.
+function download(rows, title) {
+  const cell = (value) => `"${visible(value).replaceAll('"', '""')}"`;
+  const text = rows.map((row) => row.map(cell).join(",")).join("\n");
+  const name = `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "")}.csv`;
+  return html("a", { class: "note", download: name, href: `data:text/csv;charset=utf-8,${encodeURIComponent(text)}`, text: "as CSV" });
+}
+
 // The numbers behind a figure, made when they are first opened.
 function numbers(panels) {
   const details = html("details", { class: "numbers" }, html("summary", { text: "numbers" }));
@@ -76,7 +84,8 @@ function numbers(panels) {
     if (!details.open || details.children.length > 1) return;
     for (const panel of panels) {
       if (panels.length > 1) details.append(html("h4", { text: visible(panel.title || "") }));
-      details.append(plainTable(table(panel)));
+      const rows = table(panel);
+      details.append(plainTable(rows), download(rows, panel.title || "numbers"));
     }
   });
   return details;
