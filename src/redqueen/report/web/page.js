@@ -71,7 +71,9 @@ const legendOf = (entries) => html("div", { class: "legend" }, entries.map(([nam
 
 // The rows of a table as a CSV file. The page loads nothing: the file is in the link.
 function download(rows, title) {
-  const cell = (value) => `"${visible(value).replaceAll('"', '""')}"`;
+  // a spreadsheet would take a text that begins like this for a formula
+  const plain = (value) => (typeof value === "string" && /^[=+@-]/.test(value) ? `'${value}` : value);
+  const cell = (value) => `"${visible(plain(value)).replaceAll('"', '""')}"`;
   const text = rows.map((row) => row.map(cell).join(",")).join("\n");
   const name = `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "")}.csv`;
   return html("a", { class: "note", download: name, href: `data:text/csv;charset=utf-8,${encodeURIComponent(text)}`, text: "as CSV" });
