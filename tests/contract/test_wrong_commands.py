@@ -170,7 +170,7 @@ COMMANDS = {
     "retention run1 --operator nope:f": "'nope:f' cannot be imported: No module named 'nope'",
     "retention nothere": "there is no run in nothere",
     "open nothere.sqlite.xz": "there is no file nothere.sqlite.xz",
-    "open afile": "afile is no packed ledger, which is a file NAME.sqlite.xz or NAME.sqlite.gz",
+    "open afile": "afile is not a packed ledger, a file NAME.sqlite.xz or NAME.sqlite.gz",
     "config --set tasks.kinds=[]": "tasks.kinds: takes at least 1 item; got []",
     "config --set evaluate.members=['nobody']": "unknown member 'nobody'. Choose from: students",
     "config --set evaluate.between=['Soup']": "unknown member 'Soup'. Did you mean 'soup'?",

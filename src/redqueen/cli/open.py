@@ -33,7 +33,7 @@ def open_packed(
     if not is_packed(file):
         hint = " A run's folder needs no unpacking." if (file / FILE).exists() else ""
         names = " or ".join(f"NAME{suffix}" for suffix in SUFFIXES)
-        raise ConfigError(f"{file} is no packed ledger, which is a file {names}.{hint}")
+        raise ConfigError(f"{file} is not a packed ledger, a file {names}.{hint}")
     with open_run(file) as run:
         facts = _describe(run)
     if out is not None:

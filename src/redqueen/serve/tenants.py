@@ -51,7 +51,7 @@ def read_keys(file: Path | None, given: Sequence[str] = ()) -> Keys:
         lines += [(row[0], row[1] if len(row) == 2 else "") for row in rows]
     for name, key in lines:
         if not _NAME.fullmatch(name):
-            raise ConfigError(f"'{name}' is no name for a tenant: a-z, 0-9, - and _, 32 at most")
+            raise ConfigError(f"'{name}' cannot name a tenant: a-z, 0-9, - and _, 32 at most")
         if not key.startswith(_PREFIX) or len(key) < _MIN_KEY:
             raise ConfigError(
                 f"the key of {name} must begin with {_PREFIX}, as the SDK asks for, and have "
