@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from redqueen.errors import ConfigError
-from redqueen.report.compare import compare_runs, to_markdown
+from redqueen.report.compare import compare_runs
+from redqueen.report.compare_text import to_markdown
 from redqueen.report.gather import gather_runs
 from redqueen.report.plots import FIGURES, plot
 from tests.report.synthetic import Synthetic

@@ -20,13 +20,16 @@ def verdicts(rows: Sequence[dict[str, Any]], first: str, match: str) -> list[str
 
 
 def verdict_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same as a row for each outcome: by arm the difference to the first, and whether it is
-    above, below, or neither; `adjusted` where that holds after Holm's adjustment."""
+    """The same as a row for each outcome: by arm the difference to the first, in points where it is
+    of a score, and whether it is above, below, or neither; `adjusted` where that holds after Holm's
+    adjustment."""
     table = []
     for row in _chosen(rows):
         cells = {
             cell["arm"]: {
-                "text": _size(row, cell["difference"], *cell["difference_interval"]),
+                "text": _size(row, cell["difference"], *cell["difference_interval"]).replace(
+                    " points", ""
+                ),
                 "place": _place(cell),
                 "adjusted": cell["p_holm"] is None or cell["p_holm"] < _ALPHA,
             }
