@@ -136,9 +136,9 @@ def test_a_page_of_several_arms_opens_with_a_table_of_verdicts_and_folds_the_res
         rows = "[...document.querySelectorAll('.verdict tbody tr')].map((one) => one.cells[0].textContent)"
         assert browser.evaluate(rows) == ["arm2", "arm3"]
         assert browser.evaluate("document.documentElement.scrollWidth") == 390
-        before = browser.evaluate("document.querySelectorAll('svg.chart').length")
-        browser.evaluate("document.querySelectorAll('main > .fold > summary')[0].click()")
-        browser.wait_for(f"document.querySelectorAll('svg.chart').length > {before}")
+        browser.evaluate("document.querySelector('main > .fold > summary').click()")
+        chart = "document.querySelector('main > .fold svg.chart')"
+        browser.wait_for(f"{chart} !== null && {chart}.getBoundingClientRect().width > 200")
         assert browser.problems == []
 
 
