@@ -54,7 +54,7 @@ def test_what_was_not_measured_is_not_answered() -> None:
 def test_the_suite_that_the_run_names_and_the_soup_come_first() -> None:
     suites = [suite("a", [0.5, 0.4, 0.6]), suite("b", [0.2, 0.1, 0.3], **{SOUP: [0.3, 0.2, 0.4]})]
     found = answers(suites=suites, settings={"evaluate.suite": ['"b"', ""]})[LEARNED]
-    assert found.note.startswith("the soup on b: +30.0 points")
+    assert found.note.startswith("The soup on b: +30.0 points")
 
 
 def test_a_gain_that_a_prompt_would_have_given_is_not_called_good() -> None:
@@ -76,6 +76,8 @@ def test_there_is_something_to_learn_where_problems_are_solved_sometimes(
 
 
 def test_a_run_that_has_just_begun_is_not_judged() -> None:
+    race = {"solved_sometimes": 0.6, "zero_pass": 0.1, "all_pass": 0.3, "disengaged": False}
+    assert answers(steps_done=3, race=race)[ENGAGED].answer == "Too early to tell"
     assert answers(steps_done=0, active=True)[ENGAGED].answer == "Too early to tell"
     assert (answers()[ENGAGED].answer, answers()[ENGAGED].level) == ("No", "bad")
 
@@ -84,6 +86,7 @@ def test_a_run_that_has_just_begun_is_not_judged() -> None:
     ("growth", "solved", "answer"),
     [
         (1.3, 0.65, "Yes, and students kept up"),
+        (1.3, 0.45, "Yes, and students kept up"),
         (1.3, 0.3, "Yes; students fell behind"),
         (1.0, 0.7, "No"),
         (0.8, 0.7, "No, easier"),
@@ -101,7 +104,7 @@ def test_a_single_run_never_says_that_a_population_won() -> None:
     merged = {**suite("h", [0.2, 0.1, 0.3], **{SOUP: [0.3, 0.2, 0.4]}), "soup_over_mean": [0.1, 0.05, 0.15]}  # fmt: skip
     found = answers(members=TWO, suites=[merged])[POPULATION]
     assert (found.answer, found.level) == ("Not tested here", "open")
-    assert "the soup is +10.0 points [+5.0, +15.0] from its mean student" in found.note
+    assert "The soup is +10.0 points [+5.0, +15.0] from its mean student" in found.note
     assert answers(members=TWO[:1])[POPULATION].answer == "There is none"
 
 

@@ -155,6 +155,15 @@ def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
         assert view["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
 
 
+def test_the_pace_is_that_of_the_recent_steps(run: Path) -> None:
+    (view,) = gather_runs([run])
+    assert view["pace"]["step_s"] == pytest.approx(18.2)
+    with contextlib.closing(open_to_read(run)) as connection:
+        query = "SELECT sum(value) FROM metrics WHERE step > 4 AND name LIKE '%/tokens'"
+        (tokens,) = connection.execute(query).fetchone()
+    assert view["pace"]["tokens_per_s"] == pytest.approx(tokens / (8 * 18.2), rel=0.01)
+
+
 def test_long_runs_are_shown_in_windows(tmp_path: Path) -> None:
     assert (Windows(7, 3).size, Windows(7, 3).count, Windows(7, 3).ends) == (3, 3, [3, 6, 7])
     assert Windows(240).size == 1 and Windows(241).count <= 240 and Windows(0).ends == []

@@ -78,6 +78,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "games": games(view),
         "matrix": curves.solve_matrix(view),
         "timings": curves.timings(view),
+        "pace": curves.pace(view),
         "placements": curves.placements(view),
         "updates": curves.updates(view),
         "members": members,

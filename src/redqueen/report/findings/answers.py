@@ -14,6 +14,7 @@ from redqueen.evaluate.replies import FORCED, SOUP
 from redqueen.report.findings.finding import (
     LEAST_STEPS,
     Figures,
+    keeps_up,
     metric,
     percent,
     quarter_means,
@@ -21,8 +22,6 @@ from redqueen.report.findings.finding import (
 
 Measured = Mapping[str, Any]
 Level = Literal["good", "bad", "open"]
-_FAR = 0.1
-"""A solve rate that fell by more has not kept up with the problems."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,10 @@ def learned(figures: Figures) -> Answer:
     question, where = "Did the students get better?", "scores"
     found = handed_over(figures)
     if found is None:
-        why = "a run measures at its end" if figures["active"] else "redqueen eval RUN does it"
-        return Answer(question, "Not measured", f"{why}.", "open", where)
+        why = (
+            "A run measures at its end." if figures["active"] else "Measure it: redqueen eval RUN."
+        )
+        return Answer(question, "Not measured", why, "open", where)
     suite, who, gain = found
     value, low, high = (100 * one for one in gain)
     note = f"{who} on {suite['suite']}: {value:+.1f} points over the base [{low:+.1f}, {high:+.1f}]"
@@ -74,7 +75,7 @@ def engaged(figures: Figures) -> Answer:
         return Answer(
             question,
             "Too early to tell" if early else "No",
-            "no problem was attempted.",
+            "No problem was attempted.",
             level,
             where,
         )
@@ -85,10 +86,11 @@ def engaged(figures: Figures) -> Answer:
         f"{sometimes} of the last quarter's problems were solved sometimes (only these teach), "
         f"{never} never, {always} always."
     )
+    if figures["steps_done"] < LEAST_STEPS:
+        return Answer(question, "Too early to tell", note, "open", where)
     if race["solved_sometimes"] >= 0.5:
         return Answer(question, "Yes", note, "good", where)
-    too_little = race["disengaged"] and figures["steps_done"] >= LEAST_STEPS
-    if too_little:
+    if race["disengaged"]:
         return Answer(question, "Little", note, "bad", where)
     return Answer(question, "Some", note, "open", where)
 
@@ -98,15 +100,15 @@ def harder(figures: Figures) -> Answer:
     index = quarter_means(figures["complexity_index"])
     solved = quarter_means(metric(figures, "solve/pass_rate"))
     if figures["steps_done"] < LEAST_STEPS or index is None or solved is None or not index[0]:
-        return Answer(question, "Too early to tell", "it takes eight steps.", "open", where)
+        return Answer(question, "Too early to tell", "It takes eight steps.", "open", where)
     growth = index[1] / index[0] - 1
     note = (
-        f"complexity {100 * growth:+.0f} %, solve rate from {percent(solved[0])} to "
+        f"Complexity {100 * growth:+.0f} %, solve rate from {percent(solved[0])} to "
         f"{percent(solved[1])}, first quarter to last."
     )
     if growth < 0.05:
         return Answer(question, "No" if growth > -0.05 else "No, easier", note, "open", where)
-    kept_up = solved[1] > solved[0] - _FAR
+    kept_up = keeps_up(*solved)
     words = "Yes, and students kept up" if kept_up else "Yes; students fell behind"
     return Answer(question, words, note, "good" if kept_up else "open", where)
 
@@ -117,10 +119,10 @@ def population(figures: Figures) -> Answer:
         one for one in figures["members"] if one["role"] != "teacher" and one["died"] is None
     ]
     if len(students) < 2:
-        note = "this run is of one student: compare it with a population at equal cost."
+        note = "This run is of one student: compare it with a population at equal cost."
         return Answer(question, "There is none", note, "open", where)
     merging = "".join(_merging(figures))
-    note = f"{merging}no single agent played at equal cost: redqueen compare RUN OTHER tests it."
+    note = f"{merging}No single agent played at equal cost: redqueen compare RUN OTHER tests it."
     return Answer(question, "Not tested here", note, "open", where)
 
 
@@ -130,7 +132,7 @@ def _merging(figures: Figures) -> Iterator[str]:
     gain = found and found[0].get("soup_over_mean")
     if gain and (gain[1] > 0 or gain[2] < 0):
         value, low, high = (100 * one for one in gain)
-        yield f"the soup is {value:+.1f} points [{low:+.1f}, {high:+.1f}] from its mean student; "
+        yield f"The soup is {value:+.1f} points [{low:+.1f}, {high:+.1f}] from its mean student. "
 
 
 def handed_over(figures: Figures) -> tuple[Measured, str, list[float]] | None:
@@ -140,7 +142,7 @@ def handed_over(figures: Figures) -> tuple[Measured, str, list[float]] | None:
     suites = sorted(figures["suites"], key=lambda suite: suite["suite"] != named)
     for suite in suites:
         soup = next((one for one in suite.get("products", ()) if one["subject"] == SOUP), None)
-        for who, measured in (("the soup", soup), ("the mean student", suite["students"])):
+        for who, measured in (("The soup", soup), ("The mean student", suite["students"])):
             if measured and measured["gain"]:
                 return suite, who, measured["gain"]
     return None

@@ -19,6 +19,8 @@ function answers(view) {
       html("span", { text: visible(one.question) }), html("b", { text: visible(one.answer) }), html("small", { text: visible(one.note) }))));
 }
 
+const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`);
+
 function tiles(view) {
   const tail = Math.max(1, Math.floor(view.steps.length / 10));
   const when = tail > 1 ? "in the last tenth of the run" : "in the last step";
@@ -27,19 +29,23 @@ function tiles(view) {
     return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
   };
   const solved = tailMean(view.metrics["solve/pass_rate"]), complexity = tailMean(view.complexity_index);
-  const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${view.active ? ", running" : ""}` : "";
+  const left = view.active && view.pace && view.steps_wanted ? (view.steps_wanted - view.steps_done) * view.pace.step_s : 0;
+  const running = view.active ? `, running${left ? `, ${duration(left)} left` : ""}` : "";
+  const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${running}` : "";
+  const speed = view.active && view.pace ? `, ${count(Math.round(view.pace.tokens_per_s))} a second` : "";
   return html("div", { class: "tiles" },
     tile("steps", count(view.steps_done), ofWanted),
     tile("problems", count(view.counts.problems), `from ${count(view.counts.proposals)} proposals`),
-    tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled in total`),
+    tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled${speed}`),
     solved === undefined ? null : tile("solve rate", FORMATS.share(solved), when),
     complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"));
 }
 
 function nextSteps(view) {
-  if (!view.next_steps.length) return null;
+  if (!view.next_steps.length || (DATA.live && view.active)) return null;
+  const other = view.next_steps.some(([command]) => command.includes("OTHER")) ? ", OTHER that of another" : "";
   return html("div", { class: "next" }, html("h3", { text: "What to do next" }), html("dl", { class: "words" }, view.next_steps.flatMap(([command, why]) =>
-    [html("dt", {}, html("code", { text: visible(command) })), html("dd", { text: visible(why) })])), html("p", { class: "note", text: "RUN is the folder of this run, OTHER that of another." }));
+    [html("dt", {}, html("code", { text: visible(command) })), html("dd", { text: visible(why) })])), html("p", { class: "note", text: `RUN is the folder of this run${other}.` }));
 }
 
 const MARKS = { fact: "·", good: "✓", warning: "!" };
