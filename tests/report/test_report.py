@@ -369,6 +369,10 @@ def figures(**changes: Any) -> dict[str, Any]:
             {"metrics": {"solve/zero_pass_frac": [0.3] * 17 + [0.6] * 3}},
             "60 % of the problems at the end are zero-pass",
         ),
+        (
+            {"metrics": {"solve/cut_off_frac": [0.0] * 17 + [0.12] * 3}},
+            "12 % of the attempts at the end reach their token limit (first quarter: 0 %)",
+        ),
         ({"metrics": {"reward/student": [0.3] * 17 + [-0.2] * 3}}, "negative mean reward, -0.20"),
         (
             {"metrics": {"verify/valid_frac/code_f": [0.9] * 17 + [0.4] * 3}},

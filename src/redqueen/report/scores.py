@@ -164,7 +164,8 @@ def _products(view: RunView, suite: str, step: int, base: Answers) -> list[dict[
     return [
         _subject(name, answers[name], answers.get(BASE_VOTE, {}) if name == VOTE else base)
         for name in (FORCED, SOUP, CHOSEN, VOTE)
-        if name in answers
+        # a base that always reasons is not changed by it
+        if name in answers and not (name == FORCED and answers[name] == base)
     ]
 
 
@@ -193,7 +194,9 @@ def _tiers(view: RunView, suite: str, step: int) -> list[list[Any]]:
     query = """SELECT subject, kind, tier, count(*) AS n, sum(correct) AS correct FROM evals
         WHERE world = :world AND suite = :suite AND step = :step
         GROUP BY subject, kind, tier ORDER BY subject, kind, tier"""
-    return [list(row) for row in view.rows(query, suite=suite, step=step)]
+    rows = [list(row) for row in view.rows(query, suite=suite, step=step)]
+    base, forced = ([row[1:] for row in rows if row[0] == name] for name in (BASE, FORCED))
+    return [row for row in rows if row[0] != FORCED or base != forced]
 
 
 def agreement(answers: dict[str, Answers]) -> dict[str, Any]:

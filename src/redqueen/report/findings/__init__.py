@@ -41,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     students.unsolved,
     students.reward,
     students.malformed,
+    students.cut_off,
     students.reasoning,
     run.evolution,
     run.fitness,

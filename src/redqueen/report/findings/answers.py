@@ -53,7 +53,10 @@ def learned(figures: Figures) -> Answer:
         return Answer(question, "Not measured", why, "open", where)
     suite, who, gain = found
     value, low, high = (100 * one for one in gain)
-    note = f"{who} on {suite['suite']}: {value:+.1f} points over the base [{low:+.1f}, {high:+.1f}]"
+    note = (
+        f"{who} on {suite['suite']}: {value:+.1f} points over the base [{low:+.1f}, {high:+.1f}] "
+        "(95 % over items; one seed)"
+    )
     if high < 0:
         return Answer(question, "No, worse", f"{note}.", "bad", where)
     if low <= 0:

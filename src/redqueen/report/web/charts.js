@@ -64,6 +64,7 @@ function extent(panel) {
   }
   if (panel.zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
   if (!(low <= high)) return [0, 1];
+  if (low === 0 && high === 0 && (panel.zero || panel.unit === "share")) return [0, panel.unit === "share" ? 0.1 : 1];
   if (low === high) return [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
   return [low, high];
 }

@@ -58,8 +58,9 @@ function findings(view) {
   const none = "Nothing looks suspicious to the checks of this page. That is no proof that all is well.";
   return html("div", { class: "findings" },
     html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"])), warnings.length ? null : html("p", { class: "note", text: none })),
-    warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null,
-    nextSteps(view));
+    html("div", { class: "aside" },
+      warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null,
+      nextSteps(view)));
 }
 
 function legend(panel) {
