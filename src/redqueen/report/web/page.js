@@ -249,14 +249,18 @@ function render() {
   redraws.forEach((redraw) => redraw());
 }
 
+// What tells a fold-out from others when the page is drawn again.
+const keyOf = (one) => [one.closest("figure, section, header")?.id ?? "", one.querySelector("summary").textContent].join(" ");
+
 // A live page polls; the server answers 204 if nothing changed, else with all figures.
 async function poll() {
   try {
     const answer = await fetch(`data.json?seen=${encodeURIComponent(DATA.stamp)}`, { credentials: "same-origin" });
     if (answer.status === 200) {
       DATA = await answer.json();
-      const at = scrollY, focused = document.activeElement;
+      const at = scrollY, focused = document.activeElement, opened = new Set([...document.querySelectorAll("details[open]")].map(keyOf));
       render();
+      document.querySelectorAll("details").forEach((one) => { if (opened.has(keyOf(one))) one.open = true; });
       scrollTo(0, at);
       if (focused && focused.isConnected) focused.focus({ preventScroll: true });
     } else if (answer.status !== 204) throw new Error(String(answer.status));
