@@ -65,6 +65,28 @@ def test_every_command_says_what_it_does() -> None:
     check(get_command(app))
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("redqueen re", ["resume", "report", "retention"]),
+        ("redqueen run --dr", ["--dry-run"]),
+        ("redqueen run pawn-", ["pawn-cpu", "pawn-deduction", "pawn-gpu"]),
+        ("redqueen study study-p", ["study-pawn"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_recipes(words: str, found: list[str]) -> None:
+    completion = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    code = "import sys; sys.argv = ['redqueen']; from redqueen.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **completion, "_REDQUEEN_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == found, done.stderr
+
+
 def test_an_option_that_was_renamed_says_its_new_name() -> None:
     for words, new in (
         (("bench", "engine", "--rows-in-flight", "8"), "--max-num-seqs"),
