@@ -730,6 +730,22 @@ def test_scores_show_what_the_population_hands_over_beside_the_base(
             assert browser.problems == []
 
 
+def test_what_has_nothing_to_be_compared_with_is_not_beside_the_base(
+    run: Path, tmp_path: Path
+) -> None:
+    """A vote of greedy answers is over some of the items only; a base that always reasons answers
+    as it does if it is made to."""
+    shutil.copytree(run, tmp_path / "measured")
+    with Ledger.open(tmp_path / "measured") as ledger:
+        row = {"world": 0, "step": ledger.last_step(), "suite": "eval/own", "kind": "own", "tier": 0, "sample": 0}  # fmt: skip
+        asked = {"S0": 10, "base": 10, FORCED: 10, SOUP: 10, VOTE: 4}
+        ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": item < 3} for subject, items in asked.items() for item in range(items)])  # fmt: skip
+    (view,) = gather_runs([tmp_path / "measured"])
+    own = next(suite for suite in view["suites"] if suite["suite"] == "eval/own")
+    assert [one["subject"] for one in own["products"]] == [SOUP]
+    assert FORCED not in {tier[0] for tier in own["tiers"]}
+
+
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])
 def test_runs_without_teachers_and_self_play_have_reports(
     run: Path, tmp_path: Path, other: Callable[[Path, Path], Path]

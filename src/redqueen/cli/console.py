@@ -6,11 +6,14 @@ import time
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
 from redqueen.report.escape import escape_controls
 
 notes = Console(stderr=True, highlight=False)
 _LINE_EVERY_S = 20.0
+_WIDE = 1000
+"""Characters: more than any table has."""
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
@@ -31,6 +34,18 @@ def note_others(cores: float) -> None:
 class _NoteHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         note(self.format(record), _STYLES.get(record.levelno, ""))
+
+
+def print_table(table: Table, console: Console | None = None) -> None:
+    """A table of which nothing is cut: in a file or a pipe it is as wide as it has to be, in a
+    narrow terminal its cells are wrapped."""
+    console = console or Console(highlight=False)
+    for column in table.columns:
+        column.overflow = "fold"
+    if not console.is_terminal:
+        whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
+        console = Console(file=console.file, width=max(whole, console.width), highlight=False)
+    console.print(table)
 
 
 def show_log() -> None:

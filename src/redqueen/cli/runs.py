@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from redqueen.cli.console import print_table
 from redqueen.cli.options import Json
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import RunSummary, list_runs
@@ -48,7 +49,7 @@ def runs(
             _state(run),
         )
         table.add_row(*map(escape, cells))
-    Console().print(table)
+    print_table(table)
 
 
 def _state(run: RunSummary) -> str:

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.workload import Workload, sample_requests, time_call
-from redqueen.cli.console import note, note_others
+from redqueen.cli.console import note, note_others, print_table
 from redqueen.cli.options import Device, Json, Settings
 from redqueen.config.engine import EngineConfig
 from redqueen.config.toml import load_config
@@ -210,7 +210,7 @@ def _show(result: BlockBench) -> None:
     for name, meaning in _MEANING.items():
         table.add_row(name, f"{values[name]:.3f}", meaning)
     console = Console()
-    console.print(table)
+    print_table(table, console)
     console.print(
         f"A block of everything: {result.step_s['all']:.2f} s a step; of a world: "
         f"{result.step_s['world']:.2f} s. Default here: {result.default}; faster: {result.fastest}."
