@@ -236,6 +236,21 @@ def test_every_world_of_a_study_is_a_view_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@needs_chromium
+def test_several_worlds_have_a_row_each_before_their_details(tmp_path: Path) -> None:
+    Synthetic(steps=9, worlds=4, arm="full").write(tmp_path / "study")
+    report(tmp_path / "study", tmp_path / "report.html")
+    with open_tab() as browser:
+        browser.resize(390, 900)
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+        rows = "[...document.querySelectorAll('.overview tbody tr')].map((row) => row.cells.length)"
+        assert browser.evaluate(rows) == [5] * 4
+        assert browser.evaluate("document.querySelectorAll('.answers').length") == 3
+        assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        assert browser.problems == []
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     from redqueen.cli.report import report
 
