@@ -204,6 +204,14 @@ def test_the_study_of_the_package_has_its_arms_with_six_seeds_each_and_declares_
     assert by_arm["fixed"].is_fixed and not by_arm["4t4s-frozen-teachers"].update.target_pass_rate
 
 
+def test_a_part_of_a_study_is_played_by_naming_arms_and_seeds() -> None:
+    path = find_recipe("study-pawn")
+    worlds = load_study(path, ["seeds=[7]"], ["fixed", "single-azr"])
+    assert [(arm, config.seed) for arm, config in worlds] == [("single-azr", 7), ("fixed", 7)]
+    with pytest.raises(ConfigError, match="Did you mean 'fixed'"):
+        load_study(path, [], ["fixd"])
+
+
 def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text("[arms.a]\nsteps = 1\n[arms.b]\nsteps = 2\n")
