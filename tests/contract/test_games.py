@@ -13,7 +13,7 @@ from redqueen.errors import ConfigError
 from redqueen.ledger.store import digest
 from redqueen.records import Attempt, Author, Member, Problem
 from redqueen.sandbox import Job, Outcome
-from redqueen.tasks import RunRules, Void, load_kind
+from redqueen.tasks import Malformed, RunRules, Void, load_kind
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.games import GAMES
 from redqueen.tasks.games.game import GameChoice, Play
@@ -269,6 +269,27 @@ def test_a_hostile_attempt_stays_in_its_block(game: str, style: str) -> None:
             assert [line for line in prompt.text.splitlines() if line == ">>verdict"] == []
         elif game != "debate":
             assert "``````reasoning\n1: 1. fine\n2: ```\n" in prompt.text
+
+
+@pytest.mark.parametrize("labels", [("verdict",), ("verdict", "critique", "critique")])
+def test_advice_without_one_critique_cannot_be_read(labels: tuple[str, ...]) -> None:
+    """In the chat format a model may leave out a block that was asked for."""
+    prompt_format, problem, author = load_prompt_format("chat"), addition(1), Author("S0", 0)
+    attempts = [
+        Attempt(problem, "<answer>3</answer>", "correct", author=author),
+        Attempt(problem, "<answer>4</answer>", "wrong", author=author),
+    ]
+    students = [Member(f"S{n}", "student", n) for n in range(2)]
+    choice = GAMES.settings("repair")(type="repair")
+    assert isinstance(choice, GameChoice)
+    kind, adviser = load_kind("code_o"), GAMES["repair"].rounds[0]
+    going = Play("repair", choice, problem, kind, prompt_format, attempts, students, seed=1)
+    text = "\n".join(f"```{label}\nwrong\n```" for label in labels)
+    for ask in adviser.ask(going, choice):
+        blocks = prompt_format.parse(f"<answer>\n{text}\n</answer>", ask.request.wanted)
+        assert adviser.judge is not None
+        with pytest.raises(Malformed, match="critique"):
+            adviser.judge(going, ask, blocks, choice)
 
 
 def test_reasoning_is_found_in_either_format() -> None:
