@@ -449,6 +449,24 @@ def test_saved_state_goes_on_as_if_nothing_had_happened(server: ModelServer) -> 
     )
 
 
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_weights_are_loaded_into_a_model_of_their_own_shape(
+    server: ModelServer, optimizer: bool
+) -> None:
+    """Into another one, projections would be trained that are not saved, or never be trained."""
+    shapes = ({}, {"rank": 2}, {"train_mlp": False}, {"train_attn": False})
+    tenants = [Tenant(server, **shape) for shape in shapes]
+    paths = [one.result(one.command("save_weights", path="own"))["path"] for one in tenants]
+    for tenant in tenants:
+        for other, path in zip(tenants, paths, strict=True):
+            found = tenant.result(tenant.command("load_weights", path=path, optimizer=optimizer))
+            if other is tenant:
+                assert found["path"] == path
+            else:
+                assert "was saved with rank" in found["error"], found
+        assert learns(tenant)
+
+
 @pytest.mark.parametrize("checkpoint_every", [2, 100])
 def test_a_server_that_was_killed_goes_on_with_every_acknowledged_step(
     tokenizer: Any, tmp_path: Path, checkpoint_every: int
