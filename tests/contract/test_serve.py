@@ -226,6 +226,18 @@ def test_what_cannot_be_trained_on_is_refused_by_name_and_holds_nothing_up(
     assert learns(tenant)
 
 
+@pytest.mark.parametrize(
+    "body", [{"optimizer_params": [1]}, {"adam_params": {"grad_clip_norm": 10**400}}]
+)
+def test_a_command_of_an_odd_form_keeps_its_place(
+    server: ModelServer, body: dict[str, Any]
+) -> None:
+    tenant = Tenant(server)
+    failed = tenant.result(tenant.command("optim_step", **body))
+    assert "expected form" in failed["error"] and failed["category"] == "user"
+    assert learns(tenant)
+
+
 def test_a_loss_by_import_path_needs_leave(tokenizer: Any, tmp_path: Path) -> None:
     path = "tests.outside.things:loss"
     item = datum([5, 9, 12], [1.0, 1.0], [-1.0, -1.0])

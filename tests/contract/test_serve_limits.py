@@ -207,6 +207,23 @@ def test_what_a_full_disk_left_in_a_journal_hides_nothing_after_it(
     assert log.records() == Journal(tmp_path / "journal").records() == [b"one", b"three"]
 
 
+def test_what_a_full_disk_has_not_taken_is_not_there_and_can_be_asked_again(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(server)
+    body = {"session_id": tenant.session, "sampling_session_seq_id": 7, "base_model": "tiny"}
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_write", full)
+        refused = tenant.http.post("/api/v1/create_sampling_session", json=body)
+        assert refused.status_code == 503 and "No space left" in refused.json()["detail"]
+    assert tenant.http.get(f"/api/v1/samplers/{tenant.session}:sample:7").status_code == 404
+    assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
+
+
 def test_a_checkpoint_that_cannot_be_written_stops_nobody(
     server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,8 +226,9 @@ class Service:
         id_ = f"{session}:sample:{number}"
         with self.lock:
             if id_ not in self.samplers:
-                self.samplers[id_] = self.sampler_of(tenant, id_, path)
+                weights = self.sampler_of(tenant, id_, path)
                 self.tenants[tenant].log({"sampler": id_, "path": path})
+                self.samplers[id_] = weights
         return id_
 
     def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
