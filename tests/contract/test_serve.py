@@ -623,3 +623,24 @@ def test_the_base_is_what_a_new_adapter_is(server: ModelServer) -> None:
     )
     base = tenant.sample(made["sampling_session_id"], [5, 9], temperature=0.0)
     assert tokens_of(base) == tokens_of(tenant.sample(tenant.snapshot(), [5, 9], temperature=0.0))
+
+
+def test_requests_for_the_same_saved_weights_sit_in_one_slot(server: ModelServer) -> None:
+    tenant, slots = Tenant(server), server.worker.trainer.slots
+
+    def save(**more: Any) -> str:
+        saved = tenant.result(tenant.command("save_weights_for_sampler", path="own", **more))
+        return str(saved["path"])
+
+    def count_slots() -> int:
+        return [who.id for who in slots.occupants if who is not None].count(path)
+
+    path = save()
+    ask = {"model": path, "prompt": [5, 9], "max_tokens": 2}
+    for _ in range(3):
+        assert tenant.http.post("/v1/completions", json=ask).status_code == 200
+    assert count_slots() == 1
+    curve(tenant, 1, 1)
+    assert save(overwrite=True) == path
+    assert tenant.http.post("/v1/completions", json=ask).status_code == 200
+    assert count_slots() == 2  # what replaced them are other weights

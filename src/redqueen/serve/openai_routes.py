@@ -66,7 +66,7 @@ def _weights(call: Call, name: Any) -> SamplerWeights:
     if isinstance(name, str) and (name in service.samplers or name.startswith("tinker://")):
         if name in service.samplers:
             return service.sampler(call.tenant, name)
-        return service.sampler_of(call.tenant, name, name)
+        return service.saved_weights(call.tenant, name)
     names = {call.gate.served: service.base, **service.members}
     if name not in names:
         raise Refused(unknown("model", str(name)[:120], names), 404)

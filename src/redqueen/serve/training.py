@@ -231,7 +231,7 @@ class Trainer:
     def _save(self, model: Model, slot: int, command: SaveWeights, sequence: int) -> None:
         place = model.files.saved(command.kind, command.name)
         if place.exists():
-            about = self.service.about_saved(model, command.kind, command.name)
+            about = model.files.about(command.kind, command.name) or {}
             if about.get("sequence") == sequence:  # after a kill: it was saved already
                 return
             if not command.overwrite:
