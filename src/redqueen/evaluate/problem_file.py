@@ -36,19 +36,27 @@ class ProblemFile(ProblemSuite):
         return f"{style.prompt_format.name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:6]}"
 
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
-        known = {**load_kinds(), **load_kinds(*self.kinds)}
-        problems = [
-            read_problem(row, known, f"{self.path}, line {number}")
-            for number, row in read_jsonl(Path(self.path), required=("kind",))
-            if row.get("valid", True)
-        ]
-        if not problems:
-            raise DataError(f"{self.path} has no problem")
+        problems = self._read()
         every = max(1, len(problems) // limit) if limit else 1
         return [
             suite.Item(problem.key, {"problem": problem}, problem.kind)
             for problem in problems[::every][:limit]
         ]
+
+    def _read(self) -> list[Problem]:
+        """Each once, however often the file has it."""
+        known = {**load_kinds(), **load_kinds(*self.kinds)}
+        problems: dict[str, Problem] = {}
+        for number, row in read_jsonl(Path(self.path), required=("kind",)):
+            if row.get("valid", True):
+                where = f"{self.path}, line {number}"
+                problem = read_problem(row, known, where)
+                first = problems.setdefault(problem.key, problem)
+                if (first.payload, first.gold) != (problem.payload, problem.gold):
+                    raise DataError(f"{where}: another problem has the key '{problem.key}' too")
+        if not problems:
+            raise DataError(f"{self.path} has no problem")
+        return list(problems.values())
 
 
 def read_problem(row: dict[str, Any], known: dict[str, TaskKind], where: str) -> Problem:
