@@ -406,7 +406,13 @@ def test_keys_are_read_and_checked(tmp_path: Path) -> None:
     assert keys.tenants == ("eve", "ada", "bob")
     assert keys.tenant_of("tml-9876543210") == "bob" and keys.tenant_of("tml-987654321") is None
     assert "tml-" not in repr(keys)
-    for line in ("../x tml-0123456789", "ada short", "ada", "ada sk-0123456789abc"):
+    for line in (
+        "../x tml-0123456789",
+        "ada short",
+        "ada",
+        "ada sk-0123456789abc",
+        "lock tml-0123456789",
+    ):
         file.write_text(line)
         with pytest.raises(ConfigError):
             read_keys(file)
