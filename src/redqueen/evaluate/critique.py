@@ -117,9 +117,12 @@ class CritiqueFile(AttemptSuite):
         items = list(self._read())
         if not items:
             raise DataError(f"{self.path} has no attempt")
-        every = max(1, len(items) // limit) if limit else 1
-        every += limit is not None and every % 2 == 0  # correct and wrong ones take turns
-        return items[::every][:limit]
+        if limit is None or limit >= len(items):
+            return items
+        even = len(items) - len(items) % 2
+        places = [place * even // limit for place in range(limit)]
+        # correct and wrong ones take turns
+        return [items[place - place % 2 + number % 2] for number, place in enumerate(places)]
 
     def _read(self) -> Iterator[suite.Item]:
         known = {**load_kinds(), **load_kinds(*self.kinds)}
