@@ -26,7 +26,7 @@ from redqueen.serve.losses import check_loss
 from redqueen.serve.store import check_name
 
 ODD_FORM = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a request raises that has another form than is expected."""
+"""What reading a request of an unexpected form raises."""
 ODD_FORM_TEXT = "the request does not have the expected form"
 _MOST_SAMPLES = 1024
 _INPUTS = {"cross_entropy": ({"target_tokens"}, {"weights"})}
