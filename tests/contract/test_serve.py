@@ -472,7 +472,7 @@ def test_weights_are_loaded_into_a_model_of_their_own_shape(
     server: ModelServer, optimizer: bool
 ) -> None:
     """Into another one, projections would be trained that are not saved, or never be trained."""
-    shapes = ({}, {"rank": 2}, {"train_mlp": False}, {"train_attn": False})
+    shapes: Any = ({}, {"rank": 2}, {"train_mlp": False}, {"train_attn": False})
     tenants = [Tenant(server, **shape) for shape in shapes]
     paths = [one.result(one.command("save_weights", path="own"))["path"] for one in tenants]
     for tenant in tenants:

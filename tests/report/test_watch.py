@@ -91,7 +91,8 @@ def test_a_name_that_is_not_of_this_machine_is_refused(server: WatchServer) -> N
 def test_an_address_that_is_none_is_answered(
     server: WatchServer, method: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.create_connection(server.server_address[:2], timeout=30) as client:
+    address = "127.0.0.1", server.server_address[1]
+    with socket.create_connection(address, timeout=30) as client:
         client.sendall(f"{method} http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert b" 404 " in client.recv(100)
     assert capfd.readouterr().err == ""
