@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -101,6 +102,11 @@ class WatchServer(ThreadingHTTPServer):
         part. Elsewhere the token is for reading, and nobody takes part."""
         self.token = secrets.token_urlsafe(24)
         super().__init__((host, port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Not where a client has gone: the terminal may be the run's."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
     @property
     def address(self) -> str:
@@ -267,9 +273,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in all_headers.items():
             self.send_header(name, value)
-        with suppress(ConnectionError):
-            self.end_headers()
-            self.wfile.write(body)
+        self.end_headers()
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name is inherited)
         """Log nothing: requests may hold anything, and the terminal may be the run's."""
