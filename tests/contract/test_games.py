@@ -1,8 +1,10 @@
 """Games in whole runs: what they leave in the ledger, that a resumed run is the same, that hostile
 texts stay in their blocks, and that a run without games is as it was."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,7 +15,8 @@ from redqueen.errors import ConfigError
 from redqueen.ledger.store import digest
 from redqueen.records import Attempt, Author, Member, Problem
 from redqueen.sandbox import Job, Outcome
-from redqueen.tasks import Malformed, RunRules, Void, load_kind
+from redqueen.stages.solve.games import _Asked, _judged_turn, _turn
+from redqueen.tasks import RunRules, Void, load_kind
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.games import GAMES
 from redqueen.tasks.games.game import GameChoice, Play
@@ -271,25 +274,47 @@ def test_a_hostile_attempt_stays_in_its_block(game: str, style: str) -> None:
             assert "``````reasoning\n1: 1. fine\n2: ```\n" in prompt.text
 
 
-@pytest.mark.parametrize("labels", [("verdict",), ("verdict", "critique", "critique")])
-def test_advice_without_one_critique_cannot_be_read(labels: tuple[str, ...]) -> None:
-    """In the chat format a model may leave out a block that was asked for."""
-    prompt_format, problem, author = load_prompt_format("chat"), addition(1), Author("S0", 0)
+LABELS = ["critique", "verdict", "argument", "output", "think", "python", "", "end"]
+WORDS = ["correct", "wrong", "wrong, line 2", "first", "second", "3", "", "`first`", "line 99999"]
+
+
+def random_reply(rng: Random, style: str) -> str:
+    """Blocks that were asked for and others, some twice, some not closed."""
+    blocks = [(rng.choice(LABELS), rng.choice(WORDS)) for _ in range(rng.randint(0, 3))]
+    if style == "compact":
+        return "".join(f">>{label}\n{text}\n" for label, text in blocks) + ">>end"
+    fenced = "\n".join(f"```{label}\n{text}\n```" for label, text in blocks)
+    return f"<answer>\n{rng.choice((fenced, fenced[:-2], rng.choice(WORDS)))}\n</answer>"
+
+
+@pytest.mark.parametrize("style", ["chat", "compact"])
+@pytest.mark.parametrize("game", ["critique", "repair", "debate"])
+def test_whatever_members_reply_a_game_comes_to_its_end(game: str, style: str) -> None:
+    """In the chat format a model may leave out a block that was asked for, or write it twice."""
+    rng, problem, author = Random(game + style), addition(1), Author("S0", 0)
+    answers = {"chat": "<answer>{}</answer>", "compact": ">>output\n{}\n>>end"}[style]
     attempts = [
-        Attempt(problem, "<answer>3</answer>", "correct", author=author),
-        Attempt(problem, "<answer>4</answer>", "wrong", author=author),
+        Attempt(problem, answers.format("3"), "correct", author=author),
+        Attempt(problem, answers.format("4"), "wrong", author=author),
     ]
-    students = [Member(f"S{n}", "student", n) for n in range(2)]
-    choice = GAMES.settings("repair")(type="repair")
+    students = [Member(f"S{n}", "student", n) for n in range(3)]
+    choice, kind = GAMES.settings(game)(type=game), load_kind("code_o")
     assert isinstance(choice, GameChoice)
-    kind, adviser = load_kind("code_o"), GAMES["repair"].rounds[0]
-    going = Play("repair", choice, problem, kind, prompt_format, attempts, students, seed=1)
-    text = "\n".join(f"```{label}\nwrong\n```" for label in labels)
-    for ask in adviser.ask(going, choice):
-        blocks = prompt_format.parse(f"<answer>\n{text}\n</answer>", ask.request.wanted)
-        assert adviser.judge is not None
-        with pytest.raises(Malformed, match="critique"):
-            adviser.judge(going, ask, blocks, choice)
+    verdicts = Counter[str]()
+    for seed in range(300):
+        form = load_prompt_format(style)
+        going = Play(game, choice, problem, kind, form, attempts, students, seed)
+        for number, one in enumerate(GAMES[game].rounds, 1):
+            asks = list(enumerate(one.ask(going, choice), 10 * number))
+            for prompt, ask in asks:
+                for _ in range(choice.samples):
+                    asked = _Asked(None, going, one, number, prompt, ask)  # type: ignore[arg-type]
+                    text = random_reply(rng, style)
+                    turn = _turn(asked, text, "wrong", "") if one.judge is None else None
+                    going.turns.append(turn or _judged_turn(asked, text))
+        verdicts.update(turn.verdict for turn in going.turns)
+        assert len(GAMES[game].pay(going, choice).turns) == len(going.turns) > 0
+    assert set(verdicts) == {"correct", "wrong", "malformed"}
 
 
 def test_reasoning_is_found_in_either_format() -> None:
