@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -222,6 +223,25 @@ def test_what_a_full_disk_has_not_taken_is_not_there_and_can_be_asked_again(
         assert refused.status_code == 503 and "No space left" in refused.json()["detail"]
     assert tenant.http.get(f"/api/v1/samplers/{tenant.session}:sample:7").status_code == 404
     assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
+
+
+def test_nobody_waits_while_the_folder_of_another_is_measured(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = list[bool]()
+
+    def measure(*_: Any, **__: Any) -> None:
+        def take() -> None:
+            free.append(server.service.lock.acquire(timeout=5))
+            server.service.lock.release()
+
+        other = Thread(target=take)
+        other.start()
+        other.join()
+
+    monkeypatch.setattr(server.service.disk, "check", measure)
+    Tenant(server)
+    assert free == [True]
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_nobody(

@@ -125,12 +125,13 @@ class Service:
                 "Take less, or have it started with a larger --rank."
             )
         id_ = f"{session}:train:{number}"
+        if id_ not in self.models:  # before the lock: it may walk over many files
+            self.disk.check(tenant, 12 * self.engine.parameters_each)
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
             alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
             self.quotas.check_models(len(alive))
-            self.disk.check(tenant, 12 * self.engine.parameters_each)
             owner.seen = time.monotonic()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
