@@ -1,5 +1,6 @@
 """OpenAI's routes, members of a run, and conversations."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from redqueen.config.toml import load_config
 from redqueen.core.run import Run
 from redqueen.models.base import load_base
 from redqueen.serve.app import ModelServer
+from redqueen.serve.openai_texts import Texts
 from redqueen.serve.tenants import Keys
 from tests.e2e.processes import TINY
 from tests.serving import Tenant, serving
@@ -64,6 +66,34 @@ def test_a_stop_text_ends_an_answer_and_is_not_part_of_it(client: TestClient) ->
             got = response.json()["choices"][0]["text"]
             assert response.json()["choices"][0]["finish_reason"] == "stop"
         assert got == text[: text.index(stop)]
+
+
+class Bytes:
+    """Tokens are bytes, and each that is no character yet is decoded by itself, as Llama's are."""
+
+    def decode(self, tokens: list[int]) -> str:
+        for end in range(len(tokens), -1, -1):
+            with contextlib.suppress(UnicodeDecodeError):
+                return bytes(tokens[:end]).decode() + "�" * (len(tokens) - end)
+        raise AssertionError
+
+
+@pytest.mark.parametrize("text", ["a😀b", "é", "�", "x�"])
+def test_a_stream_has_no_part_of_a_character(text: str) -> None:
+    texts, tokens = Texts(Bytes(), {}, chat=False), list(text.encode())  # type: ignore[arg-type]
+    streamed = [
+        texts.piece(0, [token], [0.0], "length" if number == len(tokens) else "")
+        for number, token in enumerate(tokens, 1)
+    ]
+    assert "".join(one["choices"][0]["text"] for one in streamed) == text
+
+
+def test_a_stream_ends_with_its_usage_where_that_is_asked_for(client: TestClient) -> None:
+    asked = {**ASK, "n": 2, "max_tokens": 5}
+    whole = client.post("/v1/completions", json=asked).json()["usage"]
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *_, last = pieces(client.post("/v1/completions", json={**asked, **options}))
+    assert last["choices"] == [] and last["usage"] == whole
 
 
 def test_logprobs_and_several_prompts(client: TestClient) -> None:

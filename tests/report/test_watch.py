@@ -1,6 +1,7 @@
 """The live page shows new steps as they come, only reads, and answers nobody it should not."""
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPResponse
@@ -84,6 +85,26 @@ def test_a_name_that_is_not_of_this_machine_is_refused(server: WatchServer) -> N
     assert ask(server, "/", Host="evil.example")[0].status == 403
     assert ask(server, "/", Host="localhost:9999")[0].status == 200
     assert ask(server, "/../../etc/passwd")[0].status == 404
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_address_that_is_none_is_answered(
+    server: WatchServer, method: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = "127.0.0.1", server.server_address[1]
+    with socket.create_connection(address, timeout=30) as client:
+        client.sendall(f"{method} http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert b" 404 " in client.recv(100)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_run_that_has_gone_is_said(
+    server: WatchServer, run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run.rename(run.with_name("elsewhere"))
+    answer, body = ask(server, "/")
+    assert answer.status == 503 and b"no run in" in body
+    assert capfd.readouterr().err == ""
 
 
 def test_without_the_token_nothing_is_shown_elsewhere(open_server: WatchServer) -> None:

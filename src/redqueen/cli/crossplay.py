@@ -2,7 +2,6 @@
 ledger."""
 
 import json
-import math
 from typing import Annotated
 
 import typer
@@ -51,6 +50,6 @@ def _show(console: Console, world: Crossplay) -> None:
     for step in world.steps:
         table.add_column(str(step), justify="right")
     for step, row in zip(world.steps, world.solved, strict=True):
-        cells = ["-" if math.isnan(value) else f"{100 * value:.0f}" for value in row]
+        cells = ["-" if value is None else f"{100 * value:.0f}" for value in row]
         table.add_row(f"step {step}", *cells)
     console.print(table)

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from redqueen.cli.console import note, warn_if_unsafe
 from redqueen.cli.options import RunFolder, SandboxMode
-from redqueen.errors import ConfigError, RedQueenError, unknown
+from redqueen.errors import ConfigError, DataError, RedQueenError, unknown
 from redqueen.evaluate.play import (
     StudentAttempt,
     ask,
@@ -114,7 +114,7 @@ def _play_round(
         _show_blocks(console, asked.given)
         text, seconds = _read_answer(console, asked.wanted)
     else:
-        text, seconds = (sys.stdin.read() if answer == "-" else answer), 0.0
+        text, seconds = (_read_input() if answer == "-" else answer), 0.0
     if not text.strip():
         note("no answer: nothing is recorded")
         return False
@@ -127,6 +127,13 @@ def _play_round(
     except RedQueenError as error:
         note(f"your answer is not recorded: {error}", "yellow")
     return True
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input is no text in UTF-8: {error}") from error
 
 
 def _read_answer(console: Console, wanted: Sequence[str]) -> tuple[str, float]:

@@ -49,7 +49,9 @@ def check_games(games: Mapping[str, Choice], students: int) -> None:
         )
         raise ValueError(f"the shares of games add up to {round(total, 6):g}: {advice}")
     for name, choice in games.items():
-        least = table("game")[choice.type].students
+        least = getattr(table("game")[choice.type], "students", None)
+        if least is None:
+            raise ValueError(f"games.{name}: '{choice.type}' is no game (redqueen.tasks.games)")
         if shares[name] and students < least:
             raise ValueError(
                 f"games.{name} takes {least} students, and there are {students}: set "

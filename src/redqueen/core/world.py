@@ -193,6 +193,7 @@ class World:
             "chosen": self.chosen,
             "teacher_rate_factor": self.teacher_rate_factor,
             "trained_tokens": self.trained_tokens,
+            "rates_rise_from": self.rates_rise_from,
             "vetoed": sorted(self.vetoed),
             "comparisons": self.comparisons,
             "role_ratings": {
@@ -224,6 +225,7 @@ class World:
         self.chosen = snapshot["chosen"]
         self.teacher_rate_factor = snapshot["teacher_rate_factor"]
         self.trained_tokens = snapshot["trained_tokens"]
+        self.rates_rise_from = dict(snapshot.get("rates_rise_from", {}))
         self.vetoed = set(snapshot["vetoed"])
         self.comparisons = [
             ((better[0], better[1]), (worse[0], worse[1]))

@@ -41,8 +41,8 @@ class Crossplay:
     arm: str
     steps: list[int]
     """Of the snapshots."""
-    solved: list[list[float]]
-    """By the students' step, then by the problems' step."""
+    solved: list[list[float | None]]
+    """By the students' step, then by the problems' step; None where there are no problems."""
     problems: list[int]
     """Their number, by step."""
     rows: list[dict[str, Any]]
@@ -187,13 +187,13 @@ def _attempt(
     ]
 
 
-def _solve_rates(rows: Sequence[dict[str, Any]], steps: Sequence[int]) -> list[list[float]]:
+def _solve_rates(rows: Sequence[dict[str, Any]], steps: Sequence[int]) -> list[list[float | None]]:
     cells: dict[tuple[int, str], list[int]] = {}
     for row in rows:
         cells.setdefault((row["step"], row["suite"]), []).append(row["correct"])
 
-    def rate(students: int, problems: int) -> float:
+    def rate(students: int, problems: int) -> float | None:
         cell = cells.get((students, f"crossplay/{problems}"))
-        return sum(cell) / len(cell) if cell else float("nan")
+        return sum(cell) / len(cell) if cell else None
 
     return [[rate(students, problems) for problems in steps] for students in steps]

@@ -136,7 +136,10 @@ def record_answer(folder: Path, world: int, author: str, attempt: Attempt, secon
         "seconds": seconds,
     }
     inbox = Inbox(folder)
-    action = inbox.add(author, "answer", content, world)
+    try:
+        action = inbox.add(author, "answer", content, world)
+    except ValueError as error:
+        raise DataError(str(error)) from error
     try:
         with RunLock(folder), Ledger.open(folder) as ledger:
             step = ledger.last_step()

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.errors import RedQueenError
-from redqueen.evaluate.heldout import ProblemSuite
 from redqueen.evaluate.suites import load_suite
 from redqueen.records import Problem
 from redqueen.report.run_view import RunView, round_digits
@@ -132,12 +131,11 @@ def _near_heldout(view: RunView, problems: Sequence[Problem]) -> dict[str, Any] 
 
 @lru_cache(4)
 def _index(name: str) -> tuple[dict[tuple[str, ...], list[int]], list[int]]:
-    """The items of a suite by their five-token sequences, and how many each has."""
-    suite = load_suite(name)
-    assert isinstance(suite, ProblemSuite)
+    """The problems of a suite, or those that its attempts are at, by their five-token sequences,
+    and how many each has."""
     by_shingle: dict[tuple[str, ...], list[int]] = defaultdict(list)
     sizes = []
-    for number, item in enumerate(suite.items(None, None)):
+    for number, item in enumerate(load_suite(name).items(None, None)):
         found = _shingles(item.fields["problem"])
         sizes.append(len(found))
         for shingle in found:

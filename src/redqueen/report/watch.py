@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -102,6 +103,11 @@ class WatchServer(ThreadingHTTPServer):
         self.token = secrets.token_urlsafe(24)
         super().__init__((host, port), _Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Not where a client has gone: the terminal may be the run's."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
     @property
     def address(self) -> str:
         host, port = self.server_address[:2]
@@ -137,21 +143,35 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
+        path, query = self._read_address()
         if not self._authorize(query):
             return
-        if path == "/":
-            page = report_page(self._figures(), live=True)
-            self._send(200, "text/html; charset=utf-8", page)
-        elif path == "/data.json":
-            data = self._figures()
-            if query.get("seen") == [data["stamp"]]:
-                self._send(204)
+        try:
+            if path == "/":
+                page = report_page(self._figures(), live=True)
+                self._send(200, "text/html; charset=utf-8", page)
+            elif path == "/data.json":
+                self._send_news(query)
             else:
-                body = to_json({"version": __version__, "live": True, **data})
-                self._send(200, "application/json", body)
+                self._send(404, _TEXT, "not found\n")
+        except RedQueenError as error:  # it was moved, say, or its disk fails
+            self._send(503, _TEXT, f"{error}\n")
+
+    def _send_news(self, query: dict[str, list[str]]) -> None:
+        data = self._figures()
+        if query.get("seen") == [data["stamp"]]:
+            self._send(204)
         else:
-            self._send(404, _TEXT, "not found\n")
+            body = to_json({"version": __version__, "live": True, **data})
+            self._send(200, "application/json", body)
+
+    def _read_address(self) -> tuple[str, dict[str, list[str]]]:
+        """The path and the query; of something that is no address an empty path."""
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            return "", {}
+        return parts.path, parse_qs(parts.query)
 
     def do_POST(self) -> None:
         """Take in what a person did: a JSON object with view, author, action and content."""
@@ -185,7 +205,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Why somebody may not take part: a status and a reason; 0 where they may. A page of
         another origin gets no cookie of ours, and cannot name our origin as its own."""
         host, length = self.headers.get("Host", ""), self.headers.get("Content-Length", "")
-        if urlsplit(self.path).path != "/people":
+        if self._read_address()[0] != "/people":
             return 404, "not found"
         if not self.server.is_local:
             return 403, "people take part on the machine of the run: use an SSH tunnel"
@@ -254,8 +274,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in all_headers.items():
             self.send_header(name, value)
         self.end_headers()
-        with suppress(ConnectionError):
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name is inherited)
         """Log nothing: requests may hold anything, and the terminal may be the run's."""

@@ -16,7 +16,7 @@ from redqueen.serve.commands import Refused
 from redqueen.serve.futures import Future
 from redqueen.serve.service import Service
 from redqueen.serve.tenants import Keys
-from redqueen.serve.tinker_wire import Decoder, read_json_object
+from redqueen.serve.tinker_wire import ODD_FORM, ODD_FORM_TEXT, Decoder, read_json_object
 
 log = logging.getLogger(__name__)
 _LOCAL = ("localhost", "127.0.0.1", "::1")
@@ -100,10 +100,13 @@ class Gate:
                 return self._error(request, str(error), 400)
             except ClientDisconnect:
                 return Response(status_code=499)
-            except (KeyError, TypeError, ValueError, AttributeError) as error:
-                # A request of an odd shape. It has changed nothing: commands are read first.
+            except ODD_FORM as error:
+                # It has changed nothing: commands are read first.
                 log.info("%s: %s: %s", request.url.path, type(error).__name__, error)
-                return self._error(request, "the request does not have the expected form", 400)
+                return self._error(request, ODD_FORM_TEXT, 400)
+            except OSError as error:
+                log.exception("%s failed", request.url.path)
+                return self._error(request, f"the server's disk: {error.strerror or error}", 503)
 
         return endpoint
 

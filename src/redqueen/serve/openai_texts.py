@@ -9,8 +9,10 @@ from redqueen.engine.protocol import Tokenizer
 class Texts:
     """Tokens as the text of replies."""
 
-    def __init__(self, tokenizer: Tokenizer, request: dict[str, Any], chat: bool) -> None:
-        self.tokenizer, self.chat = tokenizer, chat
+    def __init__(
+        self, tokenizer: Tokenizer, request: dict[str, Any], chat: bool, prompt_tokens: int = 0
+    ) -> None:
+        self.tokenizer, self.chat, self.prompt_tokens = tokenizer, chat, prompt_tokens
         self.logprobs = request.get("logprobs") not in (None, False, 0)
         stop = request.get("stop") or []
         stops = [stop] if isinstance(stop, str) else stop
@@ -27,7 +29,7 @@ class Texts:
             text = text[: min(ends)] if ends else text
         return text
 
-    def whole(self, sequences: list[dict[str, Any]], prompt_tokens: int) -> dict[str, Any]:
+    def whole(self, sequences: list[dict[str, Any]]) -> dict[str, Any]:
         choices = []
         for number, one in enumerate(sequences):
             text = self.text_of(one["tokens"], one["stop_reason"])
@@ -38,14 +40,16 @@ class Texts:
             choices.append(
                 {"index": number, **said, "logprobs": logprobs, "finish_reason": one["stop_reason"]}
             )
-        generated = sum(len(one["tokens"]) for one in sequences)
-        usage = {
-            "prompt_tokens": prompt_tokens,
-            "completion_tokens": generated,
-            "total_tokens": prompt_tokens + generated,
-        }
         kind = "chat.completion" if self.chat else "text_completion"
+        usage = self._usage(sum(len(one["tokens"]) for one in sequences))
         return {"id": "redqueen", "object": kind, **self.head, "choices": choices, "usage": usage}
+
+    def _usage(self, generated: int) -> dict[str, int]:
+        return {
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": generated,
+            "total_tokens": self.prompt_tokens + generated,
+        }
 
     def piece(
         self, number: int, tokens: list[int], logprobs: list[float], finish: str
@@ -66,12 +70,19 @@ class Texts:
             "logprobs": self._logprobs(tokens, logprobs),
             "finish_reason": finish or None,
         }
+        return self._chunk([choice])
+
+    def usage_piece(self) -> dict[str, Any]:
+        """The last one of a stream, where it is asked for."""
+        return self._chunk([]) | {"usage": self._usage(sum(map(len, self.tokens.values())))}
+
+    def _chunk(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
         kind = "chat.completion.chunk" if self.chat else "text_completion"
-        return {"id": "redqueen", "object": kind, **self.head, "choices": [choice]}
+        return {"id": "redqueen", "object": kind, **self.head, "choices": choices}
 
     def _uncertain(self, text: str) -> int:
-        most = max([1 if text.endswith("�") else 0, *(len(stop) - 1 for stop in self.stops)])
-        return min(most, len(text))
+        half = len(text) - len(text.rstrip("�"))  # tokenizers have one or more for half a character
+        return min(len(text), half + max((len(stop) - 1 for stop in self.stops), default=0))
 
     def _logprobs(self, tokens: list[int], logprobs: list[float]) -> dict[str, Any] | None:
         if not self.logprobs:

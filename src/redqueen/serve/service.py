@@ -9,10 +9,10 @@ repeat their requests notice nothing.
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from redqueen.config.engine import LoraConfig
 from redqueen.engine.shared import SharedEngine
@@ -39,7 +39,6 @@ from redqueen.serve.store import (
     ModelFolder,
     open_server_folder,
     parse_path,
-    write_json,
 )
 from redqueen.serve.tenant_folders import TenantFolder
 
@@ -74,6 +73,8 @@ class Service:
         self.samplers: dict[str, SamplerWeights] = {}
         self.members: dict[str, SamplerWeights] = {}
         """Of a run, by name: everybody may sample from them."""
+        self._saved: WeakValueDictionary[tuple[str, str], SamplerWeights] = WeakValueDictionary()
+        """By path and the time of saving, as long as they are in a slot or asked for."""
         self.active: dict[str, float] = {}
         """When each tenant was answered last."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -124,17 +125,18 @@ class Service:
                 "Take less, or have it started with a larger --rank."
             )
         id_ = f"{session}:train:{number}"
+        if id_ not in self.models:  # before the lock: it may walk over many files
+            self.disk.check(tenant, 12 * self.engine.parameters_each)
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
             alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
             self.quotas.check_models(len(alive))
-            self.disk.check(tenant, 12 * self.engine.parameters_each)
             owner.seen = time.monotonic()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
             model = Model(id_, tenant, session, shape, files, journal, metadata or {})
-            self.write_model(model, {})
+            model.write({})
             self.models[id_] = model
         return model
 
@@ -226,8 +228,9 @@ class Service:
         id_ = f"{session}:sample:{number}"
         with self.lock:
             if id_ not in self.samplers:
-                self.samplers[id_] = self.sampler_of(tenant, id_, path)
+                weights = self.sampler_of(tenant, id_, path)
                 self.tenants[tenant].log({"sampler": id_, "path": path})
+                self.samplers[id_] = weights
         return id_
 
     def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
@@ -236,6 +239,16 @@ class Service:
         folder, _ = self.saved_folder(tenant, path)
         inner = folder / "adapters" / MODEL
         return SamplerWeights(id_, tenant, folder=inner if inner.is_dir() else folder)
+
+    def saved_weights(self, tenant: str, path: str) -> SamplerWeights:
+        """For requests that name a path: all that name it share a slot."""
+        _, about = self.saved_folder(tenant, path)
+        key = path, str(about["time"])
+        with self.lock:
+            weights = self._saved.get(key)
+            if weights is None:
+                weights = self._saved[key] = self.sampler_of(tenant, path, path)
+        return weights
 
     def sampler(self, tenant: str, id_: Any) -> SamplerWeights:
         weights = self.samplers.get(id_) if isinstance(id_, str) else None
@@ -312,26 +325,10 @@ class Service:
     def saved_folder(self, tenant: str, path: Any) -> tuple[Path, dict[str, Any]]:
         model_id, kind, name = parse_path(path)
         model = self.model(tenant, model_id)
-        about = self.about_saved(model, kind, name)
+        about = model.files.about(kind, name)
         if not about:
             raise Refused(f"there is nothing at {path}: it was deleted, or its time is over", 404)
         return model.files.saved(kind, name), about
-
-    def about_saved(self, model: Model, kind: str, name: str) -> dict[str, Any]:
-        return model.files.about(kind, name) or {}
-
-    def write_model(self, model: Model, answers: Mapping[str, Any]) -> None:
-        state = {
-            "id": model.id,
-            "session": model.session,
-            "shape": asdict(model.shape),
-            "metadata": model.metadata,
-            "checkpoint": model.checkpointed,
-            "settled": model.settled,
-            "steps": model.steps_at_checkpoint,
-            "answers": answers,
-        }
-        write_json(model.files.folder / "model.json", state)
 
 
 def _skip(sequence: int, error: Refused) -> tuple[Skip, bytes]:

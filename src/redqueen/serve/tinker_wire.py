@@ -25,6 +25,9 @@ from redqueen.serve.commands import (
 from redqueen.serve.losses import check_loss
 from redqueen.serve.store import check_name
 
+ODD_FORM = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a request of an unexpected form raises."""
+ODD_FORM_TEXT = "the request does not have the expected form"
 _MOST_SAMPLES = 1024
 _INPUTS = {"cross_entropy": ({"target_tokens"}, {"weights"})}
 _RL_INPUTS: tuple[set[str], set[str]] = ({"target_tokens", "logprobs", "advantages"}, set())
@@ -42,6 +45,14 @@ class Decoder:
         self.vocabulary, self.context, self.losses = vocabulary, context, losses
 
     def __call__(self, kind: str, body: bytes) -> Command:
+        """Whatever is wrong with a command, it is refused: it has a place in the order of its
+        model."""
+        try:
+            return self._read(kind, body)
+        except ODD_FORM as error:
+            raise Refused(ODD_FORM_TEXT) from error
+
+    def _read(self, kind: str, body: bytes) -> Command:
         if kind == "forward_backward":
             return self._forward_backward(body)
         request = read_json_object(body)
