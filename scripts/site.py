@@ -2,6 +2,7 @@
 in them can be out of date. A hook of mkdocs (`mkdocs.yml`)."""
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from redqueen.cli.app import app
 from redqueen.config.registry import TABLES, Choice, table
 from redqueen.config.section import Section
 from redqueen.errors import RedQueenError
+from redqueen.ledger.tables import schema_text
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -121,6 +123,46 @@ def _row_settings(registry: Any, name: str) -> str:
     )
 
 
+# the ledger
+
+_EVERYWHERE = {"world": "Number of the world.", "step": "Number of the step, from 1."}
+_ABOUT = (
+    "Every table and column of `run.sqlite`, in the order of the schema. Lists and objects are "
+    "JSON text; step 0 is the state before training. What they are for, and queries: "
+    "[The ledger](../ledger.md)."
+)
+
+
+def ledger_page() -> str:
+    """From the comments of the schema. One behind several columns is about all of them; a column
+    without any means what it means where it is explained first."""
+    tables = re.findall(
+        r"CREATE TABLE (\w+) \( *(?:-- ([^\n]*))?\n(.*?)\n\) STRICT;", schema_text(), re.DOTALL
+    )
+    known = dict(_EVERYWHERE)
+    lines = ["# Ledger tables", "", _ABOUT]
+    for name, about, body in tables:
+        lines += ["", f"## `{name}`", "", *([_line(_sentence(about)), ""] if about else [])]
+        lines += ["| column | type | meaning |", "|---|---|---|"]
+        for columns, meaning in map(_columns, body.splitlines()):
+            for column, kind in columns:
+                known[column] = known.get(column) or meaning
+                lines.append(f"| `{column}` | {kind} | {_line(meaning or known[column])} |")
+    return "\n".join(lines)
+
+
+def _columns(line: str) -> tuple[list[tuple[str, str]], str]:
+    """Those of a line of the schema, and its comment."""
+    code, _, comment = line.partition("--")
+    found = re.findall(r"(\w+) (INTEGER|REAL|TEXT)( NOT NULL| PRIMARY KEY)?", code)
+    kinds = [(name, f"{kind.lower()}{'' if key else ' or NULL'}") for name, kind, key in found]
+    return kinds, _sentence(comment.strip())
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("." if text and not text.endswith(".") else "")
+
+
 # commands
 
 
@@ -218,5 +260,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "settings": settings_page,
     "tables": tables_page,
     "commands": commands_page,
+    "ledger": ledger_page,
     "api": api_page,
 }

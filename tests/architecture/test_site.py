@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from redqueen.ledger.tables import table_shapes
 from tests.architecture.test_documents import fences
 from tests.e2e.processes import run_code
 
@@ -38,12 +39,15 @@ def test_the_site_builds_and_its_reference_is_whole(site: Path) -> None:
     assert "redqueen bench engine" in commands and "--dry-run" in commands
     assert "load_config" in (site / "reference/api/index.html").read_text()
     assert "svd_jitter" in (site / "reference/tables/index.html").read_text()
+    ledger = (site / "reference/ledger/index.html").read_text()
+    for table in table_shapes().values():
+        assert all(f"<code>{name}</code>" in ledger for name in (table.name, *table.columns))
 
 
 @pytest.mark.slow
-def test_every_setting_command_and_row_has_a_meaning(site: Path) -> None:
+def test_every_setting_command_and_column_has_a_meaning(site: Path) -> None:
     """The last cell of every row of the reference is what it means."""
-    for page in ("settings", "commands"):
+    for page in ("settings", "commands", "ledger"):
         html = (site / f"reference/{page}/index.html").read_text()
         for row in re.findall(r"<tr>\n(.*?)</tr>", html, re.DOTALL):
             cells = re.findall(r"<td[^>]*>(.*?)</td>", row, re.DOTALL)

@@ -119,7 +119,7 @@ def test_a_name_that_is_neither_a_folder_nor_on_the_hub_says_so(tmp_path: Path) 
 
 def test_a_name_on_the_hub_without_network_says_what_was_looked_for_where_and_what_to_do() -> None:
     said = refusal("nobody/no-such-model")
-    assert "'nobody/no-such-model' is no folder here" in said
+    assert "'nobody/no-such-model' is not a folder here" in said
     assert "its cache in " in said
     assert "HF_HUB_OFFLINE is set" in said
     assert "download it elsewhere and give its folder" in said

@@ -16,6 +16,8 @@ from redqueen.config.toml import load_config
 from redqueen.core.run import Run
 from redqueen.errors import RedQueenError
 from redqueen.ledger.members import newest_checkpoint, read_newest
+from redqueen.ledger.packed import pack_ledger
+from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import digest
 from redqueen.report.export.members import export_member
 
@@ -32,6 +34,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("place")
     with Run.create(load_config("pawn-cpu", TINY), folder / "run1") as run:
         assert len(list(run)) == 1
+    with open_run(folder / "run1") as played:
+        pack_ledger(played.connection, folder / "packed.sqlite.xz")
     for name in ("broken", "empty", "other"):
         (folder / name).mkdir()
     (folder / "broken" / "run.sqlite").write_bytes(bytes(range(256)) * 20)
@@ -168,6 +172,17 @@ COMMANDS = {
     "serve --base pawn --host 0.0.0.0": "can be reached from other machines: give tenants keys",
     "lineage run1 --member S9": "unknown member 'S9'. Did you mean 'S",
     "retention run1 --operator nope:f": "'nope:f' cannot be imported: No module named 'nope'",
+    "retention nothere": "there is no run in nothere",
+    "open nothere.sqlite.xz": "there is no file nothere.sqlite.xz",
+    "eval packed.sqlite.xz": "packed.sqlite.xz is a packed ledger: it has no members",
+    "chat packed.sqlite.xz --prompt x": "packed.sqlite.xz is a packed ledger: it has no members",
+    "export packed.sqlite.xz --soup --out x": "is a packed ledger: it has no members",
+    "export run1 --attempts --as sft --out x": "no problem was solved sometimes. `--all` keeps",
+    "open afile": "afile is not a packed ledger, a file NAME.sqlite.xz or NAME.sqlite.gz",
+    "config --set tasks.kinds=[]": "tasks.kinds: takes at least 1 item; got []",
+    "config --set \"evaluate.members=['nobody']\"": "unknown member 'nobody'. Choose from: chosen",
+    "config --set \"evaluate.between=['Soup']\"": "unknown member 'Soup'. Did you mean 'soup'?",
+    'config --set \'reward.teacher={"type":"azr"}\'': "a table is TOML, such as {type = 'NAME'",
     "bench nope": "unknown command 'nope'. Choose from: blocks, engine, evolve, sandbox",
 }
 

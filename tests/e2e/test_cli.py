@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,16 @@ def test_help_names_every_command_and_imports_none_of_them() -> None:
     assert redqueen("--version").stdout == f"{__version__}\n"
 
 
+@pytest.mark.parametrize("group", [(), ("bench",), ("kind",), ("pawn",), ("cluster",)])
+def test_help_has_every_command_once_and_cuts_no_sentence(group: tuple[str, ...]) -> None:
+    done = redqueen(*group, "--help", COLUMNS="80")
+    commands = done.stdout.partition("--help ")[2]
+    names = re.findall(r"^  (\w+)  +\w", commands, re.M)
+    assert len(names) == len(set(names)) and "..." not in commands
+    if not group:
+        assert set(names) == set(COMMANDS)
+
+
 @pytest.mark.slow
 def test_every_command_says_what_it_does() -> None:
     def check(group: Any) -> None:
@@ -52,6 +63,28 @@ def test_every_command_says_what_it_does() -> None:
                 check(command)
 
     check(get_command(app))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("redqueen re", ["resume", "report", "retention"]),
+        ("redqueen run --dr", ["--dry-run"]),
+        ("redqueen run pawn-", ["pawn-cpu", "pawn-deduction", "pawn-gpu"]),
+        ("redqueen study study-p", ["study-pawn"]),
+    ],
+)
+def test_a_shell_completes_commands_options_and_recipes(words: str, found: list[str]) -> None:
+    completion = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    code = "import sys; sys.argv = ['redqueen']; from redqueen.cli.app import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **completion, "_REDQUEEN_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == found, done.stderr
 
 
 def test_an_option_that_was_renamed_says_its_new_name() -> None:

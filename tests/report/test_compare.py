@@ -16,7 +16,7 @@ from redqueen.report.arms import Curve, suite_scores
 from redqueen.report.chromium import find_chromium, open_tab
 from redqueen.report.compare import _find
 from redqueen.report.run_view import open_views
-from redqueen.report.verdicts import verdicts
+from redqueen.report.verdicts import verdict_table, verdicts
 from tests.report.synthetic import Synthetic
 
 
@@ -116,6 +116,32 @@ def test_files_are_written_and_a_browser_draws_them(runs: Path, tmp_path: Path) 
         assert browser.problems == []
 
 
+def test_a_page_of_several_arms_opens_with_a_table_of_verdicts_and_folds_the_rest(
+    tmp_path: Path,
+) -> None:
+    if find_chromium() is None:
+        pytest.skip("no Chromium in the path")
+    for seed in range(2):
+        for members in (1, 2, 3):
+            settings = {"population": {"students": members}}
+            Synthetic(
+                steps=4, members=members, seed=seed, evaluate_every=1, settings=settings
+            ).write(tmp_path / f"{members}-{seed}")
+    named = [f"arm{path.name[0]}={path}" for path in sorted(tmp_path.iterdir())]
+    compared(*named, "--out", tmp_path / "out")
+    with open_tab() as browser:
+        browser.resize(390, 900)
+        browser.open((tmp_path / "out" / "compare.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 5")
+        rows = "[...document.querySelectorAll('.verdict tbody tr')].map((one) => one.cells[0].textContent)"
+        assert browser.evaluate(rows) == ["arm2", "arm3"]
+        assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        browser.evaluate("document.querySelector('main > .fold > summary').click()")
+        chart = "document.querySelector('main > .fold svg.chart')"
+        browser.wait_for(f"{chart} !== null && {chart}.getBoundingClientRect().width > 200")
+        assert browser.problems == []
+
+
 def test_worlds_of_a_study_are_arms_with_seeds(tmp_path: Path) -> None:
     Synthetic(steps=3, worlds=3, arm="full").write(tmp_path / "study")
     assert compared(tmp_path / "study")["arms"] == [
@@ -199,6 +225,20 @@ def test_a_comparison_has_curves_over_trained_tokens_with_intervals(tmp_path: Pa
     compute = {row["name"]: row for row in found["tables"]["at equal trained tokens"]["compute"]}
     one, two = (cell["mean"] for cell in compute["tokens trained on"]["arms"])
     assert two <= one  # the population stops at its last step within the budget
+
+
+def test_what_was_measured_at_the_end_alone_has_no_curve(two: tuple[Path, Path]) -> None:
+    for step in (2, 4):
+        measure_soup(two[0], "own", "10", step=step)
+        row = {"world": 0, "suite": "own", "subject": "base", "kind": "k", "tier": 0, "sample": 0}
+        with Ledger.open(two[0]) as ledger:
+            items = [{**row, "step": step, "item": item, "correct": 0} for item in "01"]
+            ledger.add("evals", items)
+    measure_soup(two[1], "own", "10")
+    found: dict[str, Any] = compared(f"a={two[0]}", f"b={two[1]}")
+    curves = {curve["name"]: curve["points"] for curve in found["curves"]}
+    arms = [[one["arm"] for one in point["arms"]] for point in curves["own: soup"]]
+    assert arms == [["a"]] * len(arms)
 
 
 def test_a_union_of_students_and_a_vote_are_named_by_their_attempts(tmp_path: Path) -> None:
@@ -316,6 +356,26 @@ def test_a_verdict_is_of_what_was_declared_and_knows_that_there_were_others() ->
     declared = {**outcome(0.03, 0.01, 0.05, p_holm=0.08), "declared": True}
     (verdict,) = verdicts([declared, outcome(0.03, 0.01, 0.05)], "a", "as they are")
     assert verdict.endswith("but not once adjusted for all declared outcomes (Holm's p 0.08).")
+
+
+def test_many_arms_share_a_verdict_that_sorts_them() -> None:
+    def cell(arm: str, gap: float, holm: float | None) -> dict[str, Any]:
+        (_, own) = outcome(gap, gap - 0.02, gap + 0.02, arm=arm, p_holm=holm)["arms"]
+        return {**own, "arm": arm}
+
+    row = outcome(0, 0, 0)
+    row["arms"] = [row["arms"][0], cell("b", 0.03, 0.01), cell("c", -0.03, 0.2), cell("d", 0, 1)]
+    (verdict,) = verdicts([{**row, "declared": True}], "a", "at equal tokens")
+    assert verdict == (
+        "own: soup, at equal tokens: above a: b +3.0 points [+1.0, +5.0]. Below: c -3.0 points "
+        "[-5.0, -1.0] (not once adjusted: Holm's p 0.2). "
+        "No difference shown: d +0.0 points [-2.0, +2.0]."
+    )
+    (shown,) = verdict_table([{**row, "declared": True}])
+    places = {arm: (own["place"], own["adjusted"]) for arm, own in shown["arms"].items()}
+    assert places == {"b": ("above", True), "c": ("below", False), "d": ("equal", False)}
+    (worse,) = verdicts([{**row, "arms": [row["arms"][0], *row["arms"][2:]]}], "a", "as they are")
+    assert "above a: none. Below: c" in worse and worse.endswith("no outcome was declared.")
 
 
 def test_without_a_test_there_is_no_verdict(runs: Path) -> None:

@@ -1,11 +1,15 @@
 """Figures for papers, and what the page says about how a run was made."""
 
+import contextlib
+import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from redqueen.errors import ConfigError
-from redqueen.report.compare import compare_runs, to_markdown
+from redqueen.report.compare import compare_runs
+from redqueen.report.compare_text import to_markdown
 from redqueen.report.gather import gather_runs
 from redqueen.report.plots import FIGURES, plot
 from tests.report.synthetic import Synthetic
@@ -27,6 +31,17 @@ def test_a_figure_is_drawn_as_the_name_of_its_file_says(
     pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
     for end, begin in ((".pdf", b"%PDF"), (".svg", b"<?xml"), (".png", b"\x89PNG")):
         assert plot(run, figure, tmp_path / f"a{end}").read_bytes().startswith(begin)
+
+
+def test_scores_of_a_run_that_measured_its_soup_alone_are_drawn(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    shutil.copytree(run, tmp_path / "soup")
+    with contextlib.closing(sqlite3.connect(tmp_path / "soup/run.sqlite")) as connection:
+        connection.execute("DELETE FROM evals WHERE subject NOT LIKE 'S0%' AND subject <> 'base'")
+        connection.execute("UPDATE evals SET subject = 'soup' WHERE subject <> 'base'")
+        connection.commit()
+    text = plot(tmp_path / "soup", "scores", tmp_path / "a.svg").read_text()
+    assert "heldout-quick: soup" in text and "S0" not in text
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(run: Path, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from typer.testing import CliRunner
@@ -153,6 +154,15 @@ def test_the_numbers_are_those_of_plain_queries(run: Path) -> None:
         better = one(f"""SELECT avg(s.correct - b.correct) FROM evals s JOIN evals b ON s.item = b.item AND s.step = b.step
             WHERE b.subject = 'base' AND s.subject <> 'base' AND s.step = {last}""")
         assert view["suites"][0]["students"]["gain"][0] == pytest.approx(better, rel=1e-4)
+
+
+def test_the_pace_is_that_of_the_recent_steps(run: Path) -> None:
+    (view,) = gather_runs([run])
+    assert view["pace"]["step_s"] == pytest.approx(18.2)
+    with contextlib.closing(open_to_read(run)) as connection:
+        query = "SELECT sum(value) FROM metrics WHERE step > 4 AND name LIKE '%/tokens'"
+        (tokens,) = connection.execute(query).fetchone()
+    assert view["pace"]["tokens_per_s"] == pytest.approx(tokens / (8 * 18.2), rel=0.01)
 
 
 def test_long_runs_are_shown_in_windows(tmp_path: Path) -> None:
@@ -360,6 +370,10 @@ def figures(**changes: Any) -> dict[str, Any]:
             {"metrics": {"solve/zero_pass_frac": [0.3] * 17 + [0.6] * 3}},
             "60 % of the problems at the end are zero-pass",
         ),
+        (
+            {"metrics": {"solve/cut_off_frac": [0.0] * 17 + [0.12] * 3}},
+            "12 % of the attempts at the end reach their token limit (first quarter: 0 %)",
+        ),
         ({"metrics": {"reward/student": [0.3] * 17 + [-0.2] * 3}}, "negative mean reward, -0.20"),
         (
             {"metrics": {"verify/valid_frac/code_f": [0.9] * 17 + [0.4] * 3}},
@@ -539,6 +553,21 @@ def test_a_page_fits_a_phone_and_no_label_covers_another(run: Path, tmp_path: Pa
             browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
             assert browser.evaluate("document.documentElement.scrollWidth") == width
             assert browser.evaluate(overlaps) == ""
+
+
+@needs_chromium
+def test_the_numbers_of_a_figure_can_be_taken_away_as_csv(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    with open_tab() as browser:
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+        browser.evaluate("document.querySelector('#figure-solve-rate .numbers summary').click()")
+        browser.wait_for("document.querySelector('#figure-solve-rate a[download]') !== null")
+        link = "document.querySelector('#figure-solve-rate a[download]')"
+        assert browser.evaluate(f"{link}.download") == "solve-rate-of-students.csv"
+        text = unquote(browser.evaluate(f"{link}.href").partition(",")[2])
+        assert text.splitlines()[0] == '"step","solve rate"' and len(text.splitlines()) == 13
+        assert browser.problems == []
 
 
 @needs_chromium

@@ -278,7 +278,7 @@ def test_a_person_poses_rates_and_vetoes_in_a_browser_and_sees_what_came_of_it(
         server.figures._rest_until = 0.0
         next_step()
         server.figures._rest_until = 0.0
-        browser.wait_for("document.querySelector('.tile b').textContent === '3'")
+        browser.wait_for("document.querySelector('.tiles .tile b').textContent === '3'")
         assert browser.evaluate("document.activeElement.value") == "half"
         table = browser.evaluate("document.querySelector('#figure-people-rows').textContent")
         assert "accepted: " in table and "vetoed: " in table and HOSTILE in table

@@ -135,12 +135,15 @@ def test_a_browser_sees_steps_come_without_a_complaint(server: WatchServer, run:
     with open_tab() as browser:
         browser.resize(1400, 900)
         browser.open(server.address)
-        browser.wait_for("document.querySelector('.tile b').textContent === '3'")
+        browser.wait_for("document.querySelector('.tiles .tile b').textContent === '3'")
         browser.evaluate("document.querySelectorAll('nav a').forEach(one => one.click())")
         browser.evaluate("document.querySelectorAll('summary, .row').forEach(one => one.click())")
         with Ledger.open(run) as ledger:
             ledger.write(4, {"metrics": [{"world": 0, "name": "solve/pass_rate", "value": 0.25}]})
         server.figures._rest_until = 0.0
-        browser.wait_for("document.querySelector('.tile b').textContent === '4'")
+        browser.wait_for("document.querySelector('.tiles .tile b').textContent === '4'")
         assert browser.evaluate("document.querySelector('#live').textContent").startswith("live")
+        # what a reader has opened stays open
+        assert browser.evaluate("document.querySelector('#figure-ratings .explained').open")
+        browser.wait_for("document.querySelectorAll('#figure-ratings .numbers table').length === 2")
         assert browser.problems == []

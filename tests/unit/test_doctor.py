@@ -1,11 +1,13 @@
 """`redqueen doctor` as a person reads it."""
 
 import importlib.metadata
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from redqueen.cli import doctor
-from redqueen.cli.doctor import Finding, show_findings
+from redqueen.cli.doctor import EXTRAS, Finding, show_findings
 
 FOUND = [
     Finding("machine", "python", True, "3.11.7", needed=True),
@@ -16,6 +18,14 @@ FOUND = [
     Finding("extras", "gguf", True, "0.19.0"),
     Finding("extras", "wandb", False, "not installed"),
 ]
+
+
+def test_every_extra_for_users_is_looked_for() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert EXTRAS.keys() == project["optional-dependencies"].keys() - {"all", "dev"}
+    for extra, package in EXTRAS.items():
+        wanted = project["optional-dependencies"][extra]
+        assert any(requirement.startswith(package) for requirement in wanted), extra
 
 
 def test_what_must_be_done_comes_first(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,50 +20,56 @@ COMMANDS = {
     "fork": ("redqueen.cli.run:fork", "Start a new run from another's checkpoint."),
     "runs": ("redqueen.cli.runs:runs", "List the runs in a folder."),
     "watch": ("redqueen.cli.watch:watch", "Show a run in a browser while it goes on."),
-    "play": ("redqueen.cli.play:play", "Answer a run's problems yourself, against its students."),
     "report": ("redqueen.cli.report:report", "Make report.html from a run's ledger."),
+    "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side, with tests."),
     "plot": ("redqueen.cli.plot:plot", "Draw a figure of a run as PDF, SVG or PNG."),
-    "compare": ("redqueen.cli.compare:compare", "Set arms or runs side by side."),
+    "lineage": ("redqueen.cli.lineage:lineage", "List births; say what a child got from whom."),
+    "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
+    "play": ("redqueen.cli.play:play", "Answer a run's problems yourself, against its students."),
+    "chat": ("redqueen.cli.chat:chat", "Talk to a member of a run."),
     "eval": ("redqueen.cli.evaluate:evaluate", "Score a base, an adapter or a run's members."),
     "crossplay": (
         "redqueen.cli.crossplay:crossplay",
-        "Students of one time on problems of another.",
+        "Give later students earlier problems, and the reverse.",
     ),
     "retention": (
         "redqueen.cli.retention:retention",
-        "Which operators' children return to their parents' level.",
+        "Find operators whose children return to their parents' level.",
     ),
     "explain": (
         "redqueen.cli.explain:explain",
         "Set reasoning against execution: agreement and faithfulness.",
     ),
-    "lineage": (
-        "redqueen.cli.lineage:lineage",
-        "List births; say what a child got from whom.",
-    ),
     "contamination": (
         "redqueen.cli.contamination:contamination",
-        "Invented problems against the items of benchmarks.",
+        "Look for benchmark items among a run's problems.",
     ),
-    "serve": ("redqueen.cli.serve:serve", "Train and sample for many people on one device."),
-    "chat": ("redqueen.cli.chat:chat", "Talk to a member of a run."),
-    "export": ("redqueen.cli.export:export", "Take members or problems out of a run."),
+    "bench": ("redqueen.cli.bench:app", "Measure speed, and simulate selection."),
+    "export": ("redqueen.cli.export:export", "Take members, problems or attempts out of a run."),
     "open": ("redqueen.cli.open:open_packed", "Say what a packed ledger holds."),
-    "digest": ("redqueen.cli.digest:digest", "Print one hash over all records of a run."),
+    "serve": ("redqueen.cli.serve:serve", "Train and sample for many people on one device."),
     "verify": ("redqueen.cli.verify:verify", "Turn proposals into verified problems."),
-    "cluster": ("redqueen.cli.cluster:app", "Whether a run would work on many devices."),
     "kind": ("redqueen.cli.kind:app", "Play both sides of a task kind on written texts."),
     "sandbox": ("redqueen.cli.sandbox:app", "Run hostile programs behind walls."),
-    "pawn": ("redqueen.cli.pawn:app", "The base model that ships with the package."),
-    "bench": ("redqueen.cli.bench:app", "Measure speed, as ratios within one run."),
+    "cluster": ("redqueen.cli.cluster:app", "Check whether a run would work on many devices."),
+    "pawn": ("redqueen.cli.pawn:app", "Train the bundled base, and see what it learns from."),
+}
+_SECTIONS = {
+    "Play a race": "doctor config run study resume fork runs",
+    "See what happened": "watch report compare plot lineage digest play chat",
+    "Measure": "eval crossplay retention explain contamination bench",
+    "Use the results": "export open serve",
+    "Tools": "verify kind sandbox cluster pawn",
 }
 
 
 app = new_app(
     COMMANDS,
+    _SECTIONS,
     name="redqueen",
     help="Red Queen: teachers and students as LoRA adapters on one frozen model, "
-    "in an arms race of verifiable problems.",
+    "in an arms race of verifiable problems. Begin with `redqueen doctor`, then `redqueen run`; "
+    "`redqueen COMMAND --help` explains a command.",
     no_args_is_help=True,
     add_completion=True,
 )

@@ -37,7 +37,7 @@ Checked = tuple[Place, float]
 
 @app.callback()
 def cluster() -> None:
-    """Many devices and machines."""
+    """Check many devices or machines before a run."""
 
 
 @app.command()

@@ -8,7 +8,8 @@ import typer
 from rich.console import Console
 
 from redqueen.cli.options import Json
-from redqueen.report.compare import MATCHES, compare_runs, to_markdown
+from redqueen.report.compare import MATCHES, compare_runs
+from redqueen.report.compare_text import to_markdown
 from redqueen.report.escape import escape_controls
 from redqueen.report.page import comparison_page, write_text
 
@@ -17,7 +18,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Folders of runs; NAME=FOLDER names the arm. "
             "Runs that differ only in their seed are one arm.",
         ),

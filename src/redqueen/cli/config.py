@@ -4,14 +4,17 @@ from typing import Annotated
 
 import typer
 
-from redqueen.cli.options import Settings
+from redqueen.cli.options import Settings, complete_recipe
 from redqueen.config.toml import load_config, to_toml
 
 
 def config(
     recipe: Annotated[
         str | None,
-        typer.Argument(help="A recipe by name, or a TOML file; without one, the defaults."),
+        typer.Argument(
+            help="A recipe by name, or a TOML file; without one, the defaults.",
+            autocompletion=complete_recipe,
+        ),
     ] = None,
     settings: Settings = None,
 ) -> None:

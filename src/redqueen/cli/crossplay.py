@@ -24,8 +24,8 @@ def crossplay(
     base: MovedBase = None,
     as_json: Json = False,
 ) -> None:
-    """Students of one step on problems of another: do later ones solve what earlier teachers posed,
-    or does the race go in circles? The run needs snapshots: ledger.snapshot_every.
+    """Give students of one step the problems of another: do later ones solve what earlier teachers
+    posed, or does the race go in circles? The run needs snapshots: ledger.snapshot_every.
     """
     read_snapshots(folder)  # before the ledger is opened: another edition's cannot be written to
     with RunLock(folder), Ledger.open(folder) as ledger:

@@ -29,6 +29,7 @@ from redqueen.sandbox.selftest import find_failures
 
 EXTRAS = {
     "gguf": "gguf",
+    "gpu": "triton",
     "ray": "ray",
     "serve": "tinker",
     "parquet": "pyarrow",
@@ -38,6 +39,9 @@ EXTRAS = {
     "trackio": "trackio",
     "wandb": "wandb",
     "mlflow": "mlflow",
+    "notebooks": "ipykernel",
+    "reasoning-gym": "reasoning-gym",
+    "docs": "mkdocs-material",
 }
 """By the extra of the package, what it installs."""
 
@@ -137,7 +141,7 @@ def _suites() -> Finding:
         problems = len(load_suite("heldout"))
     except DataError as error:
         return Finding("base", "suites", False, f"{error}; install the package again")
-    return Finding("base", "suites", True, f"{problems} held-out problems, checksum matches")
+    return Finding("base", "suites", True, f"{problems:,} held-out problems, checksum matches")
 
 
 def _sandbox() -> list[Finding]:

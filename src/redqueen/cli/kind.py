@@ -30,12 +30,12 @@ app = new_app(no_args_is_help=True)
 
 @app.callback()
 def kind() -> None:
-    """What problems can be about, and whether a kind of your own works."""
+    """Show what problems can be about, and check a kind of your own."""
 
 
 @app.command("list")
 def list_kinds() -> None:
-    """The kinds of the package, and what a student has to do."""
+    """List the kinds of the package, and what a student has to do."""
     console = Console(highlight=False, soft_wrap=True)
     for name in KINDS:
         console.print(f"{name:8} {load_kind(name).summary}", markup=False)

@@ -33,8 +33,23 @@ Commands = Mapping[str, tuple[str, str]]
 function with typer's annotations, or to a `typer.Typer`."""
 
 
+class PlainGroup(TyperGroup):
+    """Shows the first sentence of every command whole; typer would cut it at the terminal's
+    width."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, self._summary(ctx, name)) for name in self.commands])
+
+    def _summary(self, ctx: Any, name: str) -> str:
+        text = " ".join((self.commands[name].help or "").split())
+        return text.partition(". ")[0].rstrip(".") + "."
+
+
 class LazyGroup(TyperGroup):
     table: ClassVar[Commands]
+    sections: ClassVar[Mapping[str, str]]
+    """Headings of the help, and the names of the commands below each."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.table)
@@ -52,8 +67,9 @@ class LazyGroup(TyperGroup):
         return get_command(target)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in self.table.items()])
+        for heading, names in self.sections.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name, self.table[name][1]) for name in names.split()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         plays = args[:1] in (["run"], ["study"])
@@ -66,9 +82,15 @@ class LazyGroup(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-def new_app(commands: Commands | None = None, **settings: Any) -> typer.Typer:
+def new_app(
+    commands: Commands | None = None,
+    sections: Mapping[str, str] | None = None,
+    **settings: Any,
+) -> typer.Typer:
+    settings.setdefault("cls", PlainGroup)
     if commands is not None:
-        settings["cls"] = type("Group", (LazyGroup,), {"table": commands})
+        own = {"table": commands, "sections": sections or {"Commands": " ".join(commands)}}
+        settings["cls"] = type("Group", (LazyGroup,), own)
     return typer.Typer(
         **{"add_completion": False, **settings},
         pretty_exceptions_enable=False,

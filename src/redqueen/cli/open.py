@@ -28,10 +28,12 @@ def open_packed(
 ) -> None:
     """Say what a packed ledger holds: the records of a run as one compressed file, which `redqueen
     export RUN --ledger` makes. report, compare, runs, plot and digest read it as it is."""
+    if not file.exists():
+        raise ConfigError(f"there is no file {file}")
     if not is_packed(file):
         hint = " A run's folder needs no unpacking." if (file / FILE).exists() else ""
         names = " or ".join(f"NAME{suffix}" for suffix in SUFFIXES)
-        raise ConfigError(f"{file} is no packed ledger, which is a file {names}.{hint}")
+        raise ConfigError(f"{file} is not a packed ledger, a file {names}.{hint}")
     with open_run(file) as run:
         facts = _describe(run)
     if out is not None:

@@ -5,10 +5,26 @@ from typing import Annotated, Literal
 
 import typer
 
+
+def complete_recipe(incomplete: str) -> list[str]:
+    """For the shell: recipes that begin so. Files it completes by itself."""
+    return _complete(incomplete, studies=False)
+
+
+def complete_study(incomplete: str) -> list[str]:
+    return _complete(incomplete, studies=True)
+
+
+def _complete(incomplete: str, *, studies: bool) -> list[str]:
+    from redqueen.config.toml import recipe_names
+
+    return [name for name in recipe_names(studies=studies) if name.startswith(incomplete)]
+
+
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")]
 RunFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN...", help="Folders of runs; several are shown side by side."),
+    typer.Argument(metavar="RUN", help="Folders of runs; several are shown side by side."),
 ]
 ConfigFile = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="A sparse TOML file of settings.")

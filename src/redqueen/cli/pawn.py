@@ -24,7 +24,7 @@ app = new_app(no_args_is_help=True)
 
 @app.callback()
 def pawn() -> None:
-    """The base model that ships with the package: train it, sample what it learns from."""
+    """Train the base model that ships with the package, and see what it learns from."""
 
 
 @app.command()
@@ -238,7 +238,8 @@ def headroom(
     every: Annotated[int, typer.Option(min=1, help="Steps between two measurements.")] = 25,
     as_json: Json = False,
 ) -> None:
-    """How far reinforcement on fresh problems moves accuracy given reasoning: minutes on a GPU."""
+    """Measure how far reinforcement on fresh problems moves accuracy given reasoning: minutes on
+    a GPU."""
     from redqueen.evaluate.headroom import Headroom, Level, measure_headroom
     from redqueen.evaluate.statistics import mean, t_interval
 

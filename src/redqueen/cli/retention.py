@@ -33,8 +33,8 @@ def retention(
     base: MovedBase = None,
     as_json: Json = False,
 ) -> None:
-    """Which operators make children that reach the level of plain copies after as many updates on
-    the same problems, and what difference that can detect. The parents are the run's two best
+    """Find operators whose children reach the level of plain copies after as many updates on the
+    same problems, and say what difference that can detect. The parents are the run's two best
     students.
     """
     with progress() as bar:

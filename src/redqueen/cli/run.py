@@ -16,11 +16,17 @@ from redqueen.cli.console import note
 from redqueen.cli.dry_run import show_plan
 from redqueen.cli.final import show_final, show_next
 from redqueen.cli.measure import check_suite, measure, measure_if_due
-from redqueen.cli.options import MovedBase, RunFolder, Settings
+from redqueen.cli.options import (
+    MovedBase,
+    RunFolder,
+    Settings,
+    complete_recipe,
+    complete_study,
+)
 from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import write_report
 from redqueen.config.study import load_study
-from redqueen.config.toml import RECIPES, find_recipe, load_config
+from redqueen.config.toml import find_recipe, load_config, recipe_names
 from redqueen.core.build import Arm, check_shared
 from redqueen.core.run import Run, StepResult
 from redqueen.errors import RedQueenError
@@ -29,9 +35,7 @@ from redqueen.report.trackers import Trackers, check_trackers, sample_rows, trac
 STOPPED_EARLY, SIGNALLED = 3, 128
 """Exit codes: nothing was left to learn before all steps were played; a signal ended the run, whose
 number is added: 130 for Ctrl-C, 143 for SIGTERM."""
-_RECIPES = ", ".join(
-    sorted(path.stem for path in RECIPES.glob("*.toml") if not path.stem.startswith("study-"))
-)
+_RECIPES = ", ".join(recipe_names(studies=False))
 Out = Annotated[
     Path | None, typer.Option(help="Folder of the run; by default a new one in ./runs.")
 ]
@@ -55,7 +59,10 @@ DryRun = Annotated[
 
 def run(
     recipe: Annotated[
-        str, typer.Argument(help=f"A TOML file, or a recipe by name: {_RECIPES}.")
+        str,
+        typer.Argument(
+            help=f"A TOML file, or a recipe by name: {_RECIPES}.", autocompletion=complete_recipe
+        ),
     ] = "pawn-cpu",
     out: Out = None,
     base: OtherBase = None,
@@ -76,7 +83,11 @@ def run(
 
 def study(
     file: Annotated[
-        str, typer.Argument(help="A study by name, or a TOML file: arms, seeds, common settings.")
+        str,
+        typer.Argument(
+            help="A study by name, or a TOML file: arms, seeds, common settings.",
+            autocompletion=complete_study,
+        ),
     ] = "study-pawn",
     arm: Annotated[
         list[str] | None,

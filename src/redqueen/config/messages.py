@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from redqueen.errors import plural
+
 _TAKES = {
     "bool": "takes true or false",
     "finite": "takes a finite number",
@@ -27,6 +29,8 @@ def explain_value(item: Any, path: str = "", names: Sequence[str] = ()) -> str:
         names = [name.strip() for name in str(item["input"]).strip("[]").split(",")]
         such = f""", such as "{path}={names}\"""" if path else ""
         return f"takes a list{such}{got}"
+    if kind == "too_short":
+        return f"takes at least {plural(item['ctx']['min_length'], 'item')}{got}"
     takes = _TAKES.get(kind.partition("_")[0], item["msg"].replace("Input should", "must"))
     return f"{takes}{got}"
 

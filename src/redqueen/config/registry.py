@@ -110,6 +110,11 @@ class Registry(Mapping[str, T], Generic[T]):
         """The choice that a setting stands for: a name, a table with `type`, or a choice."""
         if isinstance(value, Choice):
             value = value.model_dump()
+        if isinstance(value, str) and value.startswith("{"):
+            # quotes as JSON or Python have them: TOML did not take it for a table
+            raise ConfigError(
+                f"a table is TOML, such as {{type = 'NAME', setting = 1}}; got {value}"
+            )
         table = {"type": value} if isinstance(value, str) else value
         if not isinstance(table, Mapping) or not isinstance(table.get("type"), str):
             raise ConfigError(

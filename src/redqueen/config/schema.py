@@ -1,10 +1,11 @@
 """The configuration of a run: all sections together."""
 
+import re
 from collections.abc import Mapping
 from copy import deepcopy
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, NonNegativeFloat, model_validator
+from pydantic import Field, NonNegativeFloat, field_validator, model_validator
 
 from redqueen.config.engine import EngineConfig, LoraConfig, placement_defaults
 from redqueen.config.games import Games, check_games
@@ -24,6 +25,7 @@ from redqueen.config.stages import (
     VerifyConfig,
     WarmupConfig,
 )
+from redqueen.errors import unknown
 
 _LARGEST_STEP = 10_000_000
 
@@ -87,6 +89,11 @@ class LedgerConfig(Section):
     needs. 0 takes none."""
 
 
+_GROUPS = ("students", "teachers", "soup", "chosen", "vote", "router")
+"""What members can be measured as, beside themselves."""
+_MEMBER = re.compile(r"(\d+/)?[TSB]\d+(\.\d+)?")
+
+
 class EvaluateConfig(Section):
     suite: str = "heldout-quick"
     """Measured for the base and `members`: heldout, heldout-quick, heldout-deduction,
@@ -96,7 +103,7 @@ class EvaluateConfig(Section):
     """Further suites that are measured at the same steps, each with the same limit, without a
     vote."""
     members: tuple[str, ...] = ("students", "soup")
-    """Who is measured: `students`, `soup`, `chosen`, or a member's name."""
+    """Who is measured: `students`, `teachers`, `soup`, `chosen`, or a member's name."""
     every: int = Field(default=0, ge=0)
     """Steps between two measurements; 0 measures only at the end."""
     between: tuple[str, ...] = ()
@@ -113,6 +120,15 @@ class EvaluateConfig(Section):
     outcomes: tuple[str, ...] = ()
     """What a study is decided by, as `redqueen compare` names it, such as `heldout: soup`: their
     p values are adjusted for their number, all others are exploratory."""
+
+    @field_validator("members", "between")
+    @classmethod
+    def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        """Before a run, and not at its end."""
+        for name in names:
+            if name not in _GROUPS and not _MEMBER.fullmatch(name):
+                raise ValueError(unknown("member", name, _GROUPS) + " Or a member's name: S2.")
+        return names
 
 
 class Config(Section):

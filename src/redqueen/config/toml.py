@@ -31,6 +31,12 @@ def find_recipe(name: str) -> Path:
     return recipes[name]
 
 
+def recipe_names(*, studies: bool) -> list[str]:
+    """Recipes of the package, or its studies."""
+    names = sorted(path.stem for path in RECIPES.glob("*.toml"))
+    return [name for name in names if name.startswith("study-") == studies]
+
+
 def load_config(
     recipe: str | Path | None = None, settings: Sequence[str] = (), **changes: Any
 ) -> Config:

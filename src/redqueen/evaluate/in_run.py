@@ -9,6 +9,7 @@ from pathlib import Path
 
 from redqueen.config.schema import EvaluateConfig
 from redqueen.core.run import Run
+from redqueen.errors import plural
 from redqueen.evaluate.replies import FORCED, VOTE
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.runner import EvalTask, evaluate, load_task
@@ -40,8 +41,8 @@ def measure(run: Run, *, with_base: bool, suite: str = "") -> EvalResult:
     task = load_run_task(config, suite)
     if with_base:
         log.info(
-            "measuring the base and %d others on %s, %d problems each",
-            sum(not model.is_reference for model in target.models),
+            "measuring the base and %s on %s, %d problems each",
+            plural(sum(not model.is_reference for model in target.models), "other"),
             task.suite.name,
             len(task.items),
         )

@@ -16,6 +16,7 @@ from redqueen.evaluate.replies import CHOSEN, ROUTER, SOUP, VOTE, Model
 from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.ledger.checkpoint import Checkpoint
 from redqueen.ledger.members import SavedMember, newest_checkpoint, saved_members
+from redqueen.ledger.packed import is_packed
 from redqueen.ledger.store import FILE, about_of, base_weights, open_to_read
 from redqueen.records import Rating, Role
 
@@ -92,6 +93,8 @@ def select_members(
     """Members by id, `students` or `teachers`; all where nothing is named. None where `source` is
     no run. Their weights are read later, by `load_members`: a run that goes on may delete the
     checkpoint until then."""
+    if is_packed(Path(source)):
+        raise ConfigError(f"{source} is a packed ledger: it has no members")
     place = find_run(source)
     if place is None:
         if names or world is not None:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from redqueen.errors import ConfigError, DataError, RedQueenError, unknown
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
+from redqueen.ledger.store import FILE
 from redqueen.records import Rating, Role
 
 T = TypeVar("T")
@@ -49,6 +50,10 @@ def saved_member(folder: Path, world: int, fields: Mapping[str, Any]) -> SavedMe
 
 def newest_checkpoint(run: Path) -> Checkpoint:
     checkpoint = Checkpoints(run).newest()
+    if checkpoint is None and run.is_file():
+        raise ConfigError(f"{run} is a packed ledger: it has no members")
+    if checkpoint is None and not (run / FILE).exists():
+        raise ConfigError(f"there is no run in {run}: `redqueen runs` lists those there are")
     if checkpoint is None:
         raise DataError(
             f"no checkpoint of the run in {run} can be read, so its members are lost. "

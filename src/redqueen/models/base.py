@@ -276,7 +276,7 @@ def explain_failure(source: str, place: Place, error: Exception) -> str:
         return f"the base '{source}' could not be loaded from {place.target}: {message}"
     offline = " HF_HUB_OFFLINE is set: only the cache was looked at." if HF_HUB_OFFLINE else ""
     return (
-        f"the base '{source}' is no folder here, and could not be had from the model hub or its "
+        f"the base '{source}' is not a folder here, and could not be had from the model hub or its "
         f"cache in {HF_HUB_CACHE}: {message}{offline}\n"
         "Check the name and the network; log in if the model is gated; or download it elsewhere "
         "and give its folder. `pawn` needs no network."

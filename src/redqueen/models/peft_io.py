@@ -70,7 +70,7 @@ def load_adapter(folder: Path) -> Adapter:
         name, _, which = key.removeprefix(_PREFIX).removesuffix(".weight").rpartition(".")
         if which not in ("lora_A", "lora_B"):
             raise DataError(
-                f"{folder} holds '{key}', which is no LoRA weight of a linear layer: only those "
+                f"{folder} holds '{key}', which is not a LoRA weight of a linear layer: only those "
                 "are supported"
             )
         if name not in projections:
@@ -104,7 +104,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as error:
         raise _unreadable(folder, error) from error
     if config.get("peft_type") != "LORA":
-        raise DataError(f"{folder} is no LoRA adapter: its peft_type is {config.get('peft_type')}")
+        raise DataError(
+            f"{folder} is not a LoRA adapter: its peft_type is {config.get('peft_type')}"
+        )
     for name, value in config.items():
         if value and name not in _HARMLESS and value not in _OFF.get(name, ()):
             raise DataError(

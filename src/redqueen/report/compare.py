@@ -21,7 +21,7 @@ from redqueen.report.arms import (
 )
 from redqueen.report.common_items import common_items, not_everywhere
 from redqueen.report.run_view import Run, RunView, open_views
-from redqueen.report.verdicts import verdicts
+from redqueen.report.verdicts import verdict_table, verdicts
 
 Interval = tuple[float, float]
 
@@ -133,6 +133,7 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
         "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
         "verdicts": verdicts(tables[TRAINED]["outcomes"], arms[0], TRAINED),
+        "verdict_table": verdict_table(tables[TRAINED]["outcomes"]),
         "left_out": [*left_out, *not_everywhere(tables[AS_IS]["outcomes"], arms)],
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),
@@ -163,8 +164,13 @@ def _curves(
     curves: Sequence[dict[str, Curve]],
     budget: float,
 ) -> list[dict[str, Any]]:
-    """Scores that were measured more than once, over trained tokens."""
-    several = {name for own in curves for name, curve in own.items() if len(curve.tokens) > 1}
+    """Scores that were measured more than once, over trained tokens. An arm that was measured at
+    its end alone has no curve: a line from the base to there would look like one."""
+    curves = [
+        {name: curve for name, curve in own.items() if sum(map(bool, curve.tokens)) > 1}
+        for own in curves
+    ]
+    several = {name for own in curves for name in own}
     read = [
         (share * budget, _rows(replicates, arms, [_read(own, share * budget) for own in curves]))
         for share in _CURVE
@@ -200,12 +206,12 @@ def _declare(rows: list[dict[str, Any]], declared: Sequence[str]) -> list[dict[s
 def _find(rows: Sequence[dict[str, Any]], outcome: str) -> dict[str, Any] | None:
     """The row of a declared outcome. A suite that was measured later is named by its settings too;
     of several, what was greedy comes first."""
-    fitting = [row for row in rows if outcome in (row["name"], _plain(row["name"]))]
+    fitting = [row for row in rows if outcome in (row["name"], plain_name(row["name"]))]
     order = sorted(fitting, key=lambda row: (row["name"] != outcome, "greedy" not in row["name"]))
     return order[0] if order else None
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """`heldout: soup` for `eval/heldout (compact-5d7013, base, greedy, ...): soup`, and for what a
     run measured with several votes."""
     suite, _, what = name.partition(": ")
@@ -266,76 +272,3 @@ def _cell(arm: str, own: dict[int, float], first: dict[int, float] | None) -> Ce
     interval, p = welch_difference(values, others) or (None, None)
     gap = mean(values) - mean(others)
     return replace(cell, difference=gap, difference_interval=interval, p=p)
-
-
-def to_markdown(comparison: dict[str, Any]) -> str:
-    """The tables as Markdown: means with intervals, and differences to the first arm."""
-    arms = [one["arm"] for one in comparison["arms"]]
-    parts = ["# Comparison", "", "| arm | seeds | adapters |", "|---|---|---|"]
-    parts += [
-        f"| {_escape(one['arm'])} | {', '.join(map(str, one['seeds']))} | {one['members']} |"
-        for one in comparison["arms"]
-    ]
-    if settings := comparison["settings"]:
-        parts += ["", "Settings that differ:", "", f"| | {' | '.join(map(_escape, arms))} |"]
-        parts += ["|" + "---|" * (len(arms) + 1)]
-        parts += [
-            f"| {path} | {' | '.join(_escape(own[arm]) for arm in arms)} |"
-            for path, own in settings.items()
-        ]
-    if comparison["verdicts"]:
-        parts += ["", "## Verdict", "", *(f"- {_escape(one)}" for one in comparison["verdicts"])]
-    parts += ["", _escape(comparison["method"])]
-    if comparison["left_out"]:
-        parts += ["", "Like is compared with like:", ""]
-        parts += [f"- {_escape(note)}" for note in comparison["left_out"]]
-    columns = ["", *map(_escape, arms), *(f"{_escape(arm)}: difference" for arm in arms[1:])]
-    head = ["| " + " | ".join(columns) + " |", "|" + "---|" * len(columns)]
-    for name, table in comparison["tables"].items():
-        declared = [row for row in table["outcomes"] if row.get("declared")]
-        others = [row for row in table["outcomes"] if not row.get("declared")]
-        parts += ["", f"## {name[0].upper()}{name[1:]}", "", MATCHES[name], "", *head]
-        parts += [_markdown_row(row, arms) for row in declared]
-        parts += ["| *exploratory* |" + " |" * (len(columns) - 1)] if declared else []
-        parts += [_markdown_row(row, arms) for row in [*others, *table["compute"]]]
-        measured = {row["name"] for row in declared} | {_plain(row["name"]) for row in declared}
-        if missing := [name for name in comparison["declared"] if name not in measured]:
-            parts += ["", f"Declared and not measured: {_escape(', '.join(missing))}."]
-    if comparison["curves"]:
-        parts += ["", "## Curves", "", "By trained tokens, over all adapters of a run."]
-    for curve in comparison["curves"]:
-        parts += ["", f"### {_escape(curve['name'])}", "", *head]
-        parts += [
-            _markdown_row({"name": f"{point['tokens']:.3g} tokens", "arms": point["arms"]}, arms)
-            for point in curve["points"]
-        ]
-    return "\n".join(parts) + "\n"
-
-
-def _escape(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _markdown_row(row: dict[str, Any], arms: Sequence[str]) -> str:
-    cells = {one["arm"]: one for one in row["arms"]}
-    texts = [
-        _estimate(cells[arm]["mean"], cells[arm]["interval"]) if arm in cells else "–"
-        for arm in arms
-    ]
-    for arm in arms[1:]:
-        cell = cells.get(arm)
-        if cell is None or cell["difference"] is None:
-            texts.append("–")
-            continue
-        p = "" if cell["p"] is None else f", p {cell['p']:.2g}"
-        p += "" if cell["p_holm"] is None else f" (Holm {cell['p_holm']:.2g})"
-        gap = _estimate(cell["difference"], cell["difference_interval"], sign="+")
-        texts.append(f"{gap}{p}{' †' if cell['p'] is not None and not cell['pairs'] else ''}")
-    return f"| {_escape(row['name'])} | " + " | ".join(texts) + " |"
-
-
-def _estimate(value: float, interval: Interval | None, sign: str = "") -> str:
-    text = f"{value:{sign}.4g}"
-    if interval is None:
-        return text
-    return f"{text} [{interval[0]:{sign}.4g}, {interval[1]:{sign}.4g}]"

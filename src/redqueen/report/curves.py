@@ -3,6 +3,7 @@
 from math import prod
 from typing import Any
 
+from redqueen.report.compute import SAMPLED
 from redqueen.report.run_view import Line, RunView, Windows, mean, round_digits, slot_name
 
 _CUMULATIVE = ("coverage/", "archive/")
@@ -126,6 +127,28 @@ def timings(view: RunView) -> dict[str, Any]:
             [row["stage"], round_digits(row["seconds"]), round_digits(row["waited"])]
             for row in totals
         ],
+    }
+
+
+_RECENT_STEPS = 8
+
+
+def pace(view: RunView) -> dict[str, float | int | None] | None:
+    """Of the recent steps, as the terminal has it: seconds for one, and tokens sampled a second."""
+    since = max(0, view.last - _RECENT_STEPS)
+    row = view.row(
+        f"""SELECT (SELECT sum(seconds) FROM timings WHERE step > :since AND step <= :last)
+                AS seconds,
+            (SELECT sum(value) FROM metrics WHERE world = :world AND step > :since
+                AND name IN {SAMPLED}) AS tokens""",
+        since=since,
+        last=view.last,
+    )
+    if not row["seconds"]:
+        return None
+    return {
+        "step_s": round_digits(row["seconds"] / (view.last - since), 3),
+        "tokens_per_s": round_digits((row["tokens"] or 0) / row["seconds"], 3),
     }
 
 

@@ -14,7 +14,7 @@ from redqueen.report.compute import SAMPLED
 from redqueen.report.departures import mark_departures
 from redqueen.report.drift import drift
 from redqueen.report.engagement import measure_race, race_figures
-from redqueen.report.findings import list_findings
+from redqueen.report.findings import list_answers, list_findings, next_steps
 from redqueen.report.games import games
 from redqueen.report.people import people
 from redqueen.report.run_view import Run, RunView, open_views
@@ -78,6 +78,7 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "games": games(view),
         "matrix": curves.solve_matrix(view),
         "timings": curves.timings(view),
+        "pace": curves.pace(view),
         "placements": curves.placements(view),
         "updates": curves.updates(view),
         "members": members,
@@ -97,7 +98,9 @@ def gather(view: RunView, max_chars: int = MAX_CHARS) -> dict[str, Any]:
         "people": people(view),
         "problems": sample_proposals(view, max_chars),
     }
+    figures["answers"] = [asdict(answer) for answer in list_answers(figures)]
     figures["findings"] = [asdict(finding) for finding in list_findings(figures)]
+    figures["next_steps"] = next_steps(figures)
     return figures
 
 

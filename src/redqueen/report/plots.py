@@ -12,6 +12,14 @@ from redqueen.report.run_view import Run
 
 _FORMATS = (".pdf", ".svg", ".png")
 _TEACHER, _STUDENT, _OTHER = "#c8324a", "#2a78b8", "#7d8590"
+_DIFFICULTY = {
+    "zero-pass": "#7b2d3b",
+    "hard": "#c8324a",
+    "medium": "#d9a13b",
+    "easy": "#5aa9a0",
+    "all-pass": "#9fb3c4",
+}
+"""As on the page."""
 View = dict[str, Any]
 """What a report shows of a world."""
 
@@ -90,7 +98,8 @@ def _difficulty(pyplot: Any, view: View) -> Any:
         for name, line in view["difficulty"].items()
         if isinstance(line, list)
     }
-    ax.stackplot(view["steps"], *shares.values(), labels=list(shares))
+    colors = [_DIFFICULTY[name] for name in shares]
+    ax.stackplot(view["steps"], *shares.values(), labels=list(shares), colors=colors)
     ax.set_ylim(0, 1)
     ax.legend(frameon=False, fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))
     return drawn
@@ -101,7 +110,7 @@ def _scores(pyplot: Any, view: View) -> Any:
     gains = [
         (f"{suite['suite']}: {subject['subject']}", subject["gain"])
         for suite in view["suites"]
-        for subject in suite["subjects"]
+        for subject in (*suite["products"], *suite["subjects"])
         if subject["gain"] is not None
     ]
     if not gains:

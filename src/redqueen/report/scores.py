@@ -151,6 +151,7 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         "subjects": [_subject(name, answers, base) for name, answers in last.items()],
         "products": _products(view, suite, steps[-1] if steps else 0, base),
         "students": _subject("students", mean_answers(list(last.values())), base) if last else None,
+        "soup_over_mean": _soup_over_mean(view, suite, steps[-1], last) if last else None,
         "tiers": _tiers(view, suite, steps[-1] if steps else 0),
         "agreement": agreement(last),
     }
@@ -163,8 +164,20 @@ def _products(view: RunView, suite: str, step: int, base: Answers) -> list[dict[
     return [
         _subject(name, answers[name], answers.get(BASE_VOTE, {}) if name == VOTE else base)
         for name in (FORCED, SOUP, CHOSEN, VOTE)
-        if name in answers
+        # a base that always reasons is not changed by it
+        if name in answers and not (name == FORCED and answers[name] == base)
     ]
+
+
+def _soup_over_mean(
+    view: RunView, suite: str, step: int, students: Mapping[str, Answers]
+) -> list[float | int | None] | None:
+    """What merging gains; None where the soup was not measured beside several students."""
+    soup = answers_by_subject(view, suite, step).get(SOUP)
+    if not soup or len(students) < 2:
+        return None
+    gain = paired_gain(soup, mean_answers(list(students.values())))
+    return gain.as_json() if gain else None
 
 
 def _subject(name: str, answers: Answers, base: Answers) -> dict[str, Any]:
@@ -181,7 +194,9 @@ def _tiers(view: RunView, suite: str, step: int) -> list[list[Any]]:
     query = """SELECT subject, kind, tier, count(*) AS n, sum(correct) AS correct FROM evals
         WHERE world = :world AND suite = :suite AND step = :step
         GROUP BY subject, kind, tier ORDER BY subject, kind, tier"""
-    return [list(row) for row in view.rows(query, suite=suite, step=step)]
+    rows = [list(row) for row in view.rows(query, suite=suite, step=step)]
+    base, forced = ([row[1:] for row in rows if row[0] == name] for name in (BASE, FORCED))
+    return [row for row in rows if row[0] != FORCED or base != forced]
 
 
 def agreement(answers: dict[str, Answers]) -> dict[str, Any]:

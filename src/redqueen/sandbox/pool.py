@@ -69,7 +69,7 @@ class SandboxPool:
             raise SandboxError("this sandbox is closed")
         if self._streaming:
             raise SandboxError(
-                "this sandbox is at work on another stream of jobs; let it end first, or open a "
+                "this sandbox is busy with another stream of jobs; let it end first, or open a "
                 "second sandbox"
             )
         waiting, held = enumerate(jobs), list[tuple[int, Job]]()

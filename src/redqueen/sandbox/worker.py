@@ -67,7 +67,7 @@ class Zygote:
             stderr = self.process.stderr.read().decode(errors="replace").strip()
             reason = stderr.rpartition("\n")[2] or error
             raise SandboxError(
-                f"a sandbox process does not start: {reason}; `redqueen doctor` tells more"
+                f"a sandbox process does not start: {reason}; `redqueen doctor` says more"
             ) from error
         self.process.stderr.close()
         self.walls = json.loads(reply.body)

@@ -55,7 +55,7 @@ def read_keys(file: Path | None, given: Sequence[str] = ()) -> Keys:
     for name, key in lines:
         if not _NAME.fullmatch(name) or name in _TAKEN:
             raise ConfigError(
-                f"'{name}' is no name for a tenant: a-z, 0-9, - and _, 32 at most, and not "
+                f"'{name}' cannot name a tenant: a-z, 0-9, - and _, 32 at most, and not "
                 f"{', '.join(_TAKEN)}"
             )
         if not key.startswith(_PREFIX) or len(key) < _MIN_KEY:

@@ -6,31 +6,31 @@ from redqueen.cli.lazy import new_app
 COMMANDS = {
     "blocks": (
         "redqueen.cli.bench.block_cost:blocks",
-        "The worlds of a study in blocks of their own, beside one block of everything.",
+        "Play the worlds of a study in blocks of their own, beside one block of everything.",
     ),
     "engine": (
         "redqueen.cli.bench.engine:engine",
-        "What a population costs beside one member, the bare base, and PEFT.",
+        "Measure what a population costs beside one member, the bare base, and PEFT.",
     ),
     "evolve": (
         "redqueen.cli.bench.evolve:evolve",
-        "Seconds of one replacement, operator by operator.",
+        "Time one replacement, operator by operator.",
     ),
     "sandbox": (
         "redqueen.cli.bench.sandbox:sandbox",
-        "Programs per second through the sandbox.",
+        "Count programs per second through the sandbox.",
     ),
     "scale": (
         "redqueen.cli.bench.scale:scale",
-        "A step on 1, 2 and 4 workers, measured and predicted, and the curve to 64 GPUs.",
+        "Measure and predict a step on 1, 2 and 4 workers, and the curve to 64 GPUs.",
     ),
     "serve": (
         "redqueen.cli.bench.serve:serve",
-        "Many tenants of a server beside one who does all of their work.",
+        "Time many tenants of a server beside one who does all of their work.",
     ),
     "selection": (
         "redqueen.cli.bench.selection:selection",
-        "Whether selection finds the weaker student, and intervals hold what they say.",
+        "Simulate whether selection finds the weaker student, and intervals cover what they claim.",
     ),
 }
 
@@ -40,4 +40,4 @@ app = new_app(COMMANDS, no_args_is_help=True)
 
 @app.callback()
 def bench() -> None:
-    """Measure speed, as ratios within one run, and selection, by simulation."""
+    """Measure speed, as ratios within one run, and simulate selection."""

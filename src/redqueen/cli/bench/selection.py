@@ -1,5 +1,5 @@
-"""`redqueen bench selection`: whether selection finds the weaker student, and intervals hold what
-they say, by simulation with the package's own code."""
+"""`redqueen bench selection`: whether selection finds the weaker student, and intervals cover what
+they claim, by simulation with the package's own code."""
 
 import json
 import math
@@ -65,7 +65,7 @@ def selection(
     seed: Annotated[int, typer.Option(help="Of all simulations.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Whether selection finds the weaker student, and intervals hold what they say."""
+    """Simulate whether selection finds the weaker student, and intervals cover what they claim."""
     result = bench_selection(trials, seed)
     if as_json:
         print(json.dumps(asdict(result)))

@@ -24,7 +24,7 @@ def local_devices(spec: EngineSpec) -> list[Device]:
     if config.devices:
         if strange := [number for number in config.devices if number >= len(gpus)]:
             raise ConfigError(
-                f"engine.devices names GPU {strange[0]}, but {len(gpus)} are to be seen here"
+                f"engine.devices names GPU {strange[0]}, but {len(gpus)} are visible here"
             )
         gpus = [gpus[number] for number in config.devices]
     if not gpus:

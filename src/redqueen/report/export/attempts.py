@@ -11,7 +11,12 @@ from redqueen.errors import ConfigError
 from redqueen.models.bundled import BUNDLED
 from redqueen.report.escape import escape_controls
 from redqueen.report.export.folder import check_empty, choose_world, fill
-from redqueen.report.export.questions import card_license, license_of, list_questions
+from redqueen.report.export.questions import (
+    card_license,
+    license_of,
+    list_questions,
+    nothing_to_learn,
+)
 from redqueen.report.run_view import Run, RunView, open_views
 
 AttemptsFor = Literal["sft", "preference"]
@@ -72,6 +77,8 @@ def export_attempts(
         make = _sft_rows if form == "sft" else _pairs
         rows = [row for view in chosen for row in make(view, own_license, everything)]
         name, base = chosen[0].name, chosen[0].about.get("base", "")
+    if not rows:
+        raise ConfigError(nothing_to_learn(everything))
     what, trainer = _WHAT[form]
     card = _CARD.format(
         run=name, base=base, count=len(rows), what=what, trainer=trainer, tag=form,

@@ -39,6 +39,16 @@ def list_questions(
             }
 
 
+def nothing_to_learn(everything: bool) -> str:
+    """Why an export would have no rows."""
+    if everything:
+        return "there is nothing to export: no problem has such an attempt"
+    return (
+        "there is nothing to export: no problem was solved sometimes. `--all` keeps those that "
+        "every attempt solved, or none."
+    )
+
+
 def license_of(view: RunView, given: str | None) -> str:
     """What Pawn writes is free as the package is; of other bases, only their users know."""
     return given or ("apache-2.0" if view.about.get("base") in BUNDLED else UNKNOWN_LICENSE)

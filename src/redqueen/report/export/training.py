@@ -8,7 +8,12 @@ from typing import Literal, get_args
 
 from redqueen.errors import ConfigError
 from redqueen.report.export.folder import check_empty, choose_world, fill
-from redqueen.report.export.questions import card_license, license_of, list_questions
+from redqueen.report.export.questions import (
+    card_license,
+    license_of,
+    list_questions,
+    nothing_to_learn,
+)
 from redqueen.report.run_view import Run, open_views
 from redqueen.tasks import KINDS
 
@@ -160,6 +165,8 @@ def export_training(
             for row in list_questions(view, own_license, everything=everything)
         ]
         name, base = first.about.get("name", "") or first.name, first.about.get("base", "")
+    if not rows:
+        raise ConfigError(nothing_to_learn(everything))
     kinds = sorted({row["kind"] for row in rows} - set(KINDS))
     dashed = "redqueen-" + (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run")
     use = _USE[form].format(name=dashed) if form == "verifiers" else _USE[form]

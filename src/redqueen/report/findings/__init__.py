@@ -5,9 +5,18 @@ finding says what was seen, by how much, and where to look. None of them is proo
 """
 
 from redqueen.report.findings import drift, run, students, teachers
+from redqueen.report.findings.answers import Answer, list_answers, next_steps
 from redqueen.report.findings.finding import Check, Figures, Finding
 
-__all__ = ["CHECKS", "CHECKS_OF_TEACHERS", "Finding", "list_findings"]
+__all__ = [
+    "CHECKS",
+    "CHECKS_OF_TEACHERS",
+    "Answer",
+    "Finding",
+    "list_answers",
+    "list_findings",
+    "next_steps",
+]
 
 CHECKS_OF_TEACHERS: tuple[Check, ...] = (
     teachers.complexity,
@@ -32,6 +41,7 @@ CHECKS: tuple[Check, ...] = (
     students.unsolved,
     students.reward,
     students.malformed,
+    students.cut_off,
     students.reasoning,
     run.evolution,
     run.fitness,

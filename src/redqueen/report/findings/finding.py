@@ -49,5 +49,11 @@ def tail_mean(line: Line) -> float | None:
     return mean(line[-max(3, len(line) // 10) :]) if len(line) >= LEAST_STEPS else None
 
 
+def keeps_up(first: float, last: float) -> bool:
+    """Whether solve rates at the start and the end of a run are those of students that follow their
+    teachers: it may fall to the middle, where most is learned, but not far below."""
+    return last > first - 0.1 or last >= 0.4
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.1f} %"

@@ -77,6 +77,20 @@ def malformed(figures: Figures) -> Iterator[Finding]:
         yield warning("race", f"{percent(share[1])} of the attempts at the end are malformed.")
 
 
+def cut_off(figures: Figures) -> Iterator[Finding]:
+    """What is cut off cannot be read, and is paid as a mistake."""
+    line = metric(figures, "solve/cut_off_frac")
+    share = tail_mean(line)
+    if share is not None and share > 0.1:
+        quarters = quarter_means(line)
+        was = f" (first quarter: {percent(quarters[0])})" if quarters else ""
+        yield warning(
+            "timings",
+            f"{percent(share)} of the attempts at the end reach their token limit{was}: they "
+            "cannot be read, and count as mistakes. Raise solve.max_tokens.",
+        )
+
+
 def reasoning(figures: Figures) -> Iterator[Finding]:
     for name, line in figures["metrics"].items():
         prefix, _, kind = name.rpartition("/")

@@ -7,6 +7,7 @@ from redqueen.report.findings.finding import (
     Figures,
     Finding,
     fact,
+    keeps_up,
     metric,
     percent,
     quarter_means,
@@ -31,7 +32,7 @@ def complexity(figures: Figures) -> Iterator[Finding]:
     move = solved[1] - solved[0]
     trend = "stayed near" if abs(move) < 0.03 else "rose to" if move > 0 else "fell to"
     yield Finding(
-        "good" if growth >= 0.05 and move > -0.1 else "fact",
+        "good" if growth >= 0.05 and keeps_up(*solved) else "fact",
         f"In the last quarter, problems were {how}, and the solve rate {trend} "
         f"{percent(solved[1])} (first quarter: {percent(solved[0])}).",
         "race",
@@ -48,12 +49,13 @@ def balance(figures: Figures) -> Iterator[Finding]:
 
 def engagement(figures: Figures) -> Iterator[Finding]:
     if race := figures["race"]:
-        if race["solved_sometimes"] >= 0.5:
+        if race["solved_sometimes"] >= 0.5 and figures["steps_done"] >= LEAST_STEPS:
             yield Finding("good", f"The race is engaged: {race['sentence']}", "complexity")
         elif race["disengaged"] and figures["steps_done"] >= LEAST_STEPS:
             yield warning("complexity", f"The race disengages: {race['sentence']}")
         else:  # too few problems to tell; those of the first steps are the base's
-            yield fact("complexity", f"The race so far: {race['sentence']}")
+            so_far = " so far" if figures["active"] else ""
+            yield fact("complexity", f"The race is engaged in part{so_far}: {race['sentence']}")
 
 
 def validity(figures: Figures) -> Iterator[Finding]:

@@ -24,6 +24,7 @@ const roundEven = (value) => Math.round(value) - (Math.abs(value % 1) === 0.5 &&
 
 const FORMATS = {
   share: (v) => (100 * v).toFixed(Math.abs(v) < 0.1 && v !== 0 ? 1 : 0) + " %",
+  score: (v) => (100 * v).toFixed(1) + " %",
   points: (v) => (v > 0 ? "+" : "") + (roundEven(+(1000 * v).toPrecision(9)) / 10).toFixed(1),
   times: (v) => +v.toPrecision(3) + "×",
   seconds: (v) => (v >= 100 ? v.toFixed(0) : +v.toPrecision(2)) + " s",
@@ -63,6 +64,7 @@ function extent(panel) {
   }
   if (panel.zero) { low = Math.min(low, 0); high = Math.max(high, 0); }
   if (!(low <= high)) return [0, 1];
+  if (low === 0 && high === 0 && (panel.zero || panel.unit === "share")) return [0, panel.unit === "share" ? 0.1 : 1];
   if (low === high) return [low - (Math.abs(low) || 1) * 0.1, high + (Math.abs(high) || 1) * 0.1];
   return [low, high];
 }
@@ -198,10 +200,11 @@ function drawStack(panel, width, range) {
   return withCrosshair(panel, canvas(width, box.height, ...box.parts, ...bars), box);
 }
 
-// Rows { name, value, low, high, color, note }: bars from zero, with their intervals.
+// Rows { name, value, low, high, color, note }: bars from zero, with their intervals; with `spread` points on a scale of their own, so that small differences show.
 function drawBars(panel, width, range) {
   const nameWidth = Math.min(150, 16 + 7 * Math.max(4, ...panel.rows.map((row) => row.name.length)));
-  const from = Math.min(0, range[0]), to = Math.max(0, range[1]);
+  const pad = (range[1] - range[0]) * 0.06;
+  const from = panel.spread ? range[0] - pad : Math.min(0, range[0]), to = panel.spread ? range[1] + pad : Math.max(0, range[1]);
   const noteWidth = 6 * Math.max(...panel.rows.map((row) => (row.note || "").length));
   const x = scale(from, to + (to - from) * 0.02, nameWidth, width - 64 - noteWidth);
   const rowHeight = 26, height = panel.rows.length * rowHeight + 30;
@@ -211,13 +214,14 @@ function drawBars(panel, width, range) {
   ]);
   panel.rows.forEach((row, at) => {
     const y = at * rowHeight + 6, middle = y + (rowHeight - 5) / 2;
-    const start = Math.min(x(0), x(row.value)), end = Math.max(x(row.value), x(row.high ?? row.value), x(0));
+    const start = Math.min(x(0), x(row.value)), end = Math.max(x(row.value), x(row.high ?? row.value), panel.spread ? 0 : x(0));
     parts.push(label(nameWidth - 8, y + 14, row.name, { class: "name end" }));
-    parts.push(svg("rect", { x: start, y: y + 3, width: Math.abs(x(row.value) - x(0)), height: rowHeight - 11, rx: 2, class: "bar", style: `fill:${row.color}` }));
+    if (!panel.spread) parts.push(svg("rect", { x: start, y: y + 3, width: Math.abs(x(row.value) - x(0)), height: rowHeight - 11, rx: 2, class: "bar", style: `fill:${row.color}` }));
     if (row.low !== null && row.low !== undefined) {
       const whisker = `M${x(row.low)} ${middle}H${x(row.high)}M${x(row.low)} ${middle - 4}V${middle + 4}M${x(row.high)} ${middle - 4}V${middle + 4}`;
       parts.push(svg("path", { d: whisker, class: "whisker" }));
     }
+    if (panel.spread) parts.push(svg("circle", { cx: x(row.value), cy: middle, r: 5, style: `fill:${row.color}` }));
     parts.push(label(end + 6, y + 14, format(panel, row.value) + (row.note ? ` ${row.note}` : ""), { class: "tick" }));
   });
   return canvas(width, height, ...parts);

@@ -140,7 +140,8 @@ function specialistPanels(view) {
   return view.specialists.map(({ step, members, columns, cells }) => {
     const shown = emptyCells(members, columns);
     for (const [member, column, attempts, correct] of cells) shown[member][column] = { value: correct / attempts, note: `${correct} of ${attempts}` };
-    return { type: "heat", title: `exam of step ${step}`, rows: members, columns, cells: shown, color: STUDENT, unit: "share", most: 62 };
+    const counted = columns.map((name, at) => `${name} n=${Math.max(...cells.filter((one) => one[1] === at).map((one) => one[2]), 0)}`);
+    return { type: "heat", title: `exam of step ${step}`, rows: members, columns: counted, cells: shown, color: STUDENT, unit: "share", most: 62 };
   });
 }
 
@@ -153,7 +154,7 @@ function tierPanels({ suite, tiers }) {
       return row ? { value: row[4] / row[3], note: `${row[4]} of ${row[3]}` } : null;
     }));
     const title = `${suite}: ${kind}, % correct by tier`;
-    return { type: "heat", title, rows: subjects, columns: columns.map(String), cells, color: COOL[1], unit: "share", most: 62 };
+    return { type: "heat", title, rows: subjects, columns: columns.map((tier) => `${tier} n=${Math.max(...own.filter((one) => one[2] === tier).map((one) => one[3]))}`), cells, color: COOL[1], unit: "share", most: 62 };
   });
 }
 
@@ -228,11 +229,13 @@ function placementTable(view) {
   return { title: "Blocks and their devices", note: `Where the slots of a block are computed together.${mixed}`, node: plainTable([head, ...rows]) };
 }
 
+const LEAST_CHILDREN = 5;
+
 function operatorTable(view) {
   if (!view.operators.length) return null;
   const head = ["operator", "children", "alive", "steps lived", "rating gain", "times parent"];
-  const rows = view.operators.map((one) => [one.operator, one.children, one.alive, one.steps_lived, one.rating_gain, one.times_parent]);
-  const note = "Which operators produced members that lasted. Steps lived: the mean, living members counted so far. Rating gain: from birth to death or today. Few children say little.";
+  const rows = view.operators.map((one) => [one.operator, one.children, one.alive, one.children < LEAST_CHILDREN ? "–" : one.steps_lived, one.children < LEAST_CHILDREN ? "–" : one.rating_gain, one.times_parent]);
+  const note = "Which operators produced members that lasted. Steps lived: the mean, living members counted so far. Rating gain: from birth to death or today. Means of fewer than five children say nothing, and are left out.";
   return { title: "Operator credit", note, node: plainTable([head, ...rows]) };
 }
 
@@ -263,7 +266,7 @@ const SECTIONS = [
       panels: (view) => (view.complexity_index.length ? [{ type: "lines", title: "Complexity of problems", x: view.steps, unit: "times", smooth: true, events: replacements(view), series: [{ name: "complexity", color: TEACHER, y: view.complexity_index }] }] : []) },
     { id: "ratings", wide: true, title: "Ratings of both roles", note: "TrueSkill: the line is the mean, the band one standard deviation. A line that starts later is a child in the slot of a member that died.",
       panels: (view) => ["teacher", "student", "both"].flatMap((role) => ratingPanel(view, role)) },
-    { id: "rewards", note: "Mean reward. Teachers earn most for problems that are solved rarely, but not never.",
+    { id: "rewards", note: "Mean reward of a problem and of an attempt. Teachers earn most for problems that are solved sometimes; how often is best is up to reward.teacher.",
       panels: (view) => metricLines(view, "Rewards", [["reward/teacher", "teachers", TEACHER], ["reward/student", "students", STUDENT]], { events: replacements(view), smooth: true }) },
     { id: "validity", note: "Share of proposals that are valid problems, and of attempts that cannot be parsed.",
       panels: (view) => metricLines(view, "Format", [["verify/valid_frac", "valid proposals", TEACHER], ["solve/malformed_frac", "malformed attempts", STUDENT]], { ...SHARE, smooth: true }) },
@@ -328,7 +331,7 @@ const SECTIONS = [
     { id: "teacher-kinds", note: "Solve rate of each teacher's problems in the last quarter.", panels: (view) => kindPanel(view.teachers_by_kind, "Problems of teachers, by kind", STUDENT) },
     { id: "specialists", wide: true, title: "Students in the exams", small: 380, panels: specialistPanels,
       note: "The same archived problems for all students of a step, by task kind; hard: all students together solve less than half; seed: given at the start, invented by nobody here. Rows that differ are specialists: a router (RUN/router) asks each kind of its best student." },
-    { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers.", panels: (view) => view.suites.flatMap(tierPanels) },
+    { id: "tiers", wide: true, title: "By kind and tier", small: 300, note: "Held-out items, the same for all: share of correct answers, n of each.", panels: (view) => view.suites.flatMap(tierPanels) },
     { id: "agreement", wide: true, note: "Both correct or both wrong. If all agree on everything, the population is one student.", panels: (view) => view.suites.flatMap(agreementPanel) },
   ] },
   { id: "rejections", short: "Rejections", title: "Why proposals were rejected", figures: [{ id: "reasons", wide: true, title: "Rejections", small: 420, panels: rejectionPanels }] },

@@ -12,6 +12,15 @@ function tile(name, value, note = "") {
     html("span", { text: name }), html("b", { text: visible(value) }), html("small", { text: visible(note) }));
 }
 
+// The first questions of any reader, with short answers.
+function answers(view) {
+  return html("div", { class: "answers" }, view.answers.map((one) =>
+    html("a", { class: `tile ${one.level}`, href: `#${one.section}` },
+      html("span", { text: visible(one.question) }), html("b", { text: visible(one.answer) }), html("small", { text: visible(one.note) }))));
+}
+
+const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`);
+
 function tiles(view) {
   const tail = Math.max(1, Math.floor(view.steps.length / 10));
   const when = tail > 1 ? "in the last tenth of the run" : "in the last step";
@@ -20,18 +29,23 @@ function tiles(view) {
     return values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : undefined;
   };
   const solved = tailMean(view.metrics["solve/pass_rate"]), complexity = tailMean(view.complexity_index);
-  // what a run hands over: the mean student, or the soup where only that was measured
-  const product = (suite) => suite.students?.gain ? suite.students : suite.products.find((one) => one.subject === "soup" && one.gain);
-  const gained = view.suites.find(product);
-  const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${view.active ? ", running" : ""}` : "";
-  const [gain, low, high] = gained ? product(gained).gain.map(FORMATS.points) : [];
+  const left = view.active && view.pace && view.steps_wanted ? (view.steps_wanted - view.steps_done) * view.pace.step_s : 0;
+  const running = view.active ? `, running${left ? `, ${duration(left)} left` : ""}` : "";
+  const ofWanted = view.steps_wanted ? `of ${count(view.steps_wanted)}${running}` : "";
+  const speed = view.active && view.pace ? `, ${count(Math.round(view.pace.tokens_per_s))} a second` : "";
   return html("div", { class: "tiles" },
     tile("steps", count(view.steps_done), ofWanted),
     tile("problems", count(view.counts.problems), `from ${count(view.counts.proposals)} proposals`),
-    tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled in total`),
+    tile("attempts", count(view.counts.attempts), `${count(view.counts.tokens_sampled)} tokens sampled${speed}`),
     solved === undefined ? null : tile("solve rate", FORMATS.share(solved), when),
-    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"),
-    gained ? tile("points over the base", gain, `${gained.suite}, [${low}, ${high}]`) : null);
+    complexity === undefined ? null : tile("complexity", `${complexity.toFixed(2)}×`, "relative to the first tenth"));
+}
+
+function nextSteps(view) {
+  if (!view.next_steps.length || (DATA.live && view.active)) return null;
+  const other = view.next_steps.some(([command]) => command.includes("OTHER")) ? ", OTHER that of another" : "";
+  return html("div", { class: "next" }, html("h3", { text: "What to do next" }), html("dl", { class: "words" }, view.next_steps.flatMap(([command, why]) =>
+    [html("dt", {}, html("code", { text: visible(command) })), html("dd", { text: visible(why) })])), html("p", { class: "note", text: `RUN is the folder of this run${other}.` }));
 }
 
 const MARKS = { fact: "·", good: "✓", warning: "!" };
@@ -44,7 +58,9 @@ function findings(view) {
   const none = "Nothing looks suspicious to the checks of this page. That is no proof that all is well.";
   return html("div", { class: "findings" },
     html("div", {}, html("h3", { text: "What happened" }), html("ul", {}, list(["fact", "good"])), warnings.length ? null : html("p", { class: "note", text: none })),
-    warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null);
+    html("div", { class: "aside" },
+      warnings.length ? html("div", {}, html("h3", { text: "What looks suspicious" }), html("ul", {}, warnings)) : null,
+      nextSteps(view)));
 }
 
 function legend(panel) {
@@ -60,6 +76,16 @@ const byNumber = (a, b) => a.localeCompare(b, "en", { numeric: true });
 const legendOf = (entries) => html("div", { class: "legend" }, entries.map(([name, color]) =>
   html("span", {}, html("i", { style: `background:${color}` }), visible(name))));
 
+// The rows of a table as a CSV file. The page loads nothing: the file is in the link.
+function download(rows, title) {
+  // a spreadsheet would take a text that begins like this for a formula
+  const plain = (value) => (typeof value === "string" && /^[=+@-]/.test(value) ? `'${value}` : value);
+  const cell = (value) => `"${visible(plain(value)).replaceAll('"', '""')}"`;
+  const text = rows.map((row) => row.map(cell).join(",")).join("\n");
+  const name = `${title.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "")}.csv`;
+  return html("a", { class: "note", download: name, href: `data:text/csv;charset=utf-8,${encodeURIComponent(text)}`, text: "as CSV" });
+}
+
 // The numbers behind a figure, made when they are first opened.
 function numbers(panels) {
   const details = html("details", { class: "numbers" }, html("summary", { text: "numbers" }));
@@ -67,7 +93,8 @@ function numbers(panels) {
     if (!details.open || details.children.length > 1) return;
     for (const panel of panels) {
       if (panels.length > 1) details.append(html("h4", { text: visible(panel.title || "") }));
-      details.append(plainTable(table(panel)));
+      const rows = table(panel);
+      details.append(plainTable(rows), download(rows, panel.title || "numbers"));
     }
   });
   return details;
@@ -210,7 +237,7 @@ function render() {
   redraws.length = 0;
   const summary = html("section", { id: "summary" }, views.map((view) =>
     html("div", { class: "summary" },
-      views.length > 1 ? html("h2", { text: visible(view.name) }) : null, tiles(view), findings(view))));
+      views.length > 1 ? html("h2", { text: visible(view.name) }) : null, answers(view), tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
   const sections = [...SECTIONS.filter((one) => !one.isShown || views.some(one.isShown)), PEOPLE].map((section) => [section, sectionNode(section, views)]).filter(([, node]) => node);
   const links = html("nav", { "aria-label": "sections" }, [...sections.map(([section]) => section), { id: "problems", short: "Problems" }, { id: "recipe", short: "Settings" }].map((section) =>
@@ -222,14 +249,18 @@ function render() {
   redraws.forEach((redraw) => redraw());
 }
 
+// What tells a fold-out from others when the page is drawn again.
+const keyOf = (one) => [one.closest("figure, section, header")?.id ?? "", one.querySelector("summary").textContent].join(" ");
+
 // A live page polls; the server answers 204 if nothing changed, else with all figures.
 async function poll() {
   try {
     const answer = await fetch(`data.json?seen=${encodeURIComponent(DATA.stamp)}`, { credentials: "same-origin" });
     if (answer.status === 200) {
       DATA = await answer.json();
-      const at = scrollY, focused = document.activeElement;
+      const at = scrollY, focused = document.activeElement, opened = new Set([...document.querySelectorAll("details[open]")].map(keyOf));
       render();
+      document.querySelectorAll("details").forEach((one) => { if (opened.has(keyOf(one))) one.open = true; });
       scrollTo(0, at);
       if (focused && focused.isConnected) focused.focus({ preventScroll: true });
     } else if (answer.status !== 204) throw new Error(String(answer.status));

@@ -68,7 +68,7 @@ const filter = { view: 0, first: "", last: "", teacher: "", student: "", kind: "
 const ORDERS = {
   first: ["earliest", (a, b) => a.step - b.step],
   last: ["latest", (a, b) => b.step - a.step],
-  hardest: ["hardest that was solved", (a, b) => rankOf(a) - rankOf(b)],
+  hardest: ["hardest that was solved", (a, b) => rankOf(a) - rankOf(b) || b.step - a.step],
   reward: ["best for the teacher", (a, b) => b.reward - a.reward],
   longest: ["longest", (a, b) => textOf(b).length - textOf(a).length],
 };
