@@ -17,6 +17,7 @@ from rich.text import Text
 
 from redqueen.cli.console import note, warn_if_unsafe
 from redqueen.cli.options import RunFolder, SandboxMode
+from redqueen.config.registry import check_vouched
 from redqueen.errors import ConfigError, RedQueenError, unknown
 from redqueen.evaluate.play import (
     StudentAttempt,
@@ -74,6 +75,7 @@ def play(
         settings = own.config.sandbox
         if sandbox is not None:
             settings = settings.model_copy(update={"unsafe": sandbox == "unsafe"})
+        check_vouched("sandbox", settings.type)
         warn_if_unsafe(settings.unsafe)
         with open_sandbox(settings) as box:
             while True:
