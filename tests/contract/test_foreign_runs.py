@@ -2,6 +2,8 @@
 ends."""
 
 import json
+import lzma
+import os
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -14,8 +16,14 @@ import pytest
 import redqueen as rq
 from redqueen.config.registry import VOUCHED, UnreadChoice, import_path
 from redqueen.core.build import read_arms
-from redqueen.errors import ConfigError
-from redqueen.ledger.store import digest
+from redqueen.errors import ConfigError, DataError, RedQueenError, StorageError
+from redqueen.evaluate.replies import EvalConfig, GradedReply
+from redqueen.evaluate.reply_cache import ReplyCache
+from redqueen.ledger.lock import RunLock, is_held
+from redqueen.ledger.members import adapter_name
+from redqueen.ledger.people import Inbox
+from redqueen.ledger.runs import list_runs
+from redqueen.ledger.store import Ledger, digest
 from redqueen.report.compare import compare_runs
 from redqueen.report.show import show_problem
 from redqueen.report.watch import LiveFigures
@@ -166,3 +174,107 @@ def test_nothing_of_pythons_own_library_is_made_for_a_setting(
     edit(tmp_path / "run", f"UPDATE problems SET kind = '{path}'")
     rq.report(tmp_path / "run", tmp_path / "report.html")
     assert "antigravity" not in sys.modules
+
+
+# links and pipes
+
+PRECIOUS = "a file of the user's, elsewhere"
+REPLY = GradedReply("item", "S0", 0, "reply", True, "", False, None, None)
+WRITERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
+    "lock": ("lock", lambda run: RunLock(run).__enter__()),
+    "what people did": (
+        "people.jsonl",
+        lambda run: Inbox(run).add("Ada", "veto", {"problem": "p"}),
+    ),
+    "report": (".report.html.part", lambda run: rq.report(run, run / "report.html")),
+    "measured replies": (
+        "attempts.jsonl",
+        lambda run: ReplyCache(run / "attempts.jsonl").append(
+            EvalConfig("s", "v", "chat", 1, 0.0, 8), [REPLY]
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_link_in_a_run_does_not_lead_to_another_file(name: str, tmp_path: Path) -> None:
+    file, write = WRITERS[name]
+    Synthetic(steps=2).write(tmp_path / "run")
+    other = tmp_path / "precious"
+    other.write_text(PRECIOUS)
+    (tmp_path / "run" / file).unlink(missing_ok=True)
+    (tmp_path / "run" / file).symlink_to(other)
+    if name == "report":  # it is replaced
+        write(tmp_path / "run")
+        assert not (tmp_path / "run" / "report.html").is_symlink()
+    else:
+        with pytest.raises(StorageError, match="a link, not a file"):
+            write(tmp_path / "run")
+    assert other.read_text() == PRECIOUS
+
+
+def test_nothing_waits_for_a_pipe_in_a_run(tmp_path: Path) -> None:
+    Synthetic(steps=2).write(tmp_path / "run")
+    (tmp_path / "run" / "lock").unlink(missing_ok=True)
+    os.mkfifo(tmp_path / "run" / "lock")
+    assert not is_held(tmp_path / "run")
+    assert list_runs(tmp_path)[0].problem == ""
+    with pytest.raises(StorageError, match="not a file"), RunLock(tmp_path / "run"):
+        pass
+
+
+@pytest.mark.parametrize("member", ["../../S0", "/tmp/S0", "", ".", "..", "S0/../..", "S0\n"])
+def test_the_name_of_a_member_leads_nowhere_else(member: str) -> None:
+    """It comes from a checkpoint, and is where its weights are read and written."""
+    with pytest.raises(DataError, match="is no name of a member"):
+        adapter_name(0, member)
+    assert [adapter_name(0, own) for own in ("S2.30", "T2@30")] == ["0/S2.30", "0/T2@30"]
+
+
+# the file itself
+
+ENDLESS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) AS step FROM n"
+)
+TRICKS = {
+    "a view instead of a table": ["DROP TABLE marks", f"CREATE VIEW marks AS {ENDLESS}"],
+    "a computed column": [
+        "ALTER TABLE run RENAME TO old",
+        "CREATE TABLE run (name TEXT, v TEXT, value TEXT AS (v || hex(zeroblob(9))) ) STRICT",
+        "INSERT INTO run (name, v) SELECT name, value FROM old",
+    ],
+    "a table of anything": [
+        "ALTER TABLE marks RENAME TO old",
+        "CREATE TABLE marks (step)",
+        "INSERT INTO marks VALUES ('many')",
+    ],
+    "a trigger": [f"CREATE TRIGGER more AFTER INSERT ON marks BEGIN {ENDLESS}; END"],
+}
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_a_ledger_with_sql_of_its_own_is_refused(name: str, tmp_path: Path) -> None:
+    Synthetic(steps=2).write(tmp_path / "run")
+    edit(tmp_path / "run", *TRICKS[name])
+    (summary,) = list_runs(tmp_path)
+    assert "would run SQL of its own" in summary.problem
+    for opened in (rq.open_run, Ledger.open):
+        with pytest.raises(ConfigError, match=r"is no ledger as redqueen writes it: \w+ would run"):
+            opened(tmp_path / "run")
+
+
+def test_views_of_the_user_s_own_do_not_matter(tmp_path: Path) -> None:
+    Synthetic(steps=2).write(tmp_path / "run")
+    edit(tmp_path / "run", "CREATE VIEW solved AS SELECT * FROM attempts WHERE verdict = 'correct'")
+    with rq.open_run(tmp_path / "run") as reader:
+        assert reader.steps == 2
+
+
+def test_a_packed_ledger_that_is_a_bomb_is_refused(tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.sqlite.xz"
+    with lzma.open(bomb, "wb", preset=1) as file:
+        for _ in range(80):
+            file.write(bytes(1 << 20))
+    assert bomb.stat().st_size < 100_000
+    with pytest.raises(RedQueenError, match="more than a ledger of its size"):
+        rq.open_run(bomb)
