@@ -4,7 +4,7 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -178,3 +178,36 @@ def test_chat_in_the_terminal(run: Path) -> None:
     assert once.exit_code == 0 and once.stdout.strip()
     talk = runner.invoke(app, ["chat", "pawn", "--max-tokens", "8"], input="def f(x):\n\n")
     assert talk.exit_code == 0 and "no English" in talk.stderr
+
+
+class _Bytes:
+    """A tokenizer whose tokens are bytes, and which counts what it decodes."""
+
+    def __init__(self) -> None:
+        self.decoded = 0
+
+    def decode(self, tokens: list[int]) -> str:
+        self.decoded += len(tokens)
+        return bytes(tokens).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("told", ["naïve 🐍 text " * 100, "a" * 3000], ids=["mixed", "plain"])
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_long_stream_is_decoded_once(told: str, size: int) -> None:
+    """And not from its beginning with every piece, which would keep all others waiting."""
+    tokenizer = _Bytes()
+    texts, tokens = Texts(cast(Any, tokenizer), {}, chat=False), list(told.encode())
+    got = ""
+    for start in range(0, len(tokens), size):
+        part, is_last = tokens[start : start + size], start + size >= len(tokens)
+        piece = texts.piece(0, part, [0.0] * len(part), "length" if is_last else "")
+        got += piece["choices"][0]["text"]
+    assert got == told and tokenizer.decoded < 12 * len(tokens)
+
+
+def test_bytes_that_never_become_a_character_are_decoded_once_too() -> None:
+    tokenizer = _Bytes()
+    texts = Texts(cast(Any, tokenizer), {}, chat=False)
+    for _ in range(500):
+        texts.piece(0, [0xFF] * 16, [0.0] * 16, "")
+    assert tokenizer.decoded < 20 * 8000

@@ -1,10 +1,12 @@
 """The live page shows new steps as they come, only reads, and answers nobody it should not."""
 
+import contextlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -147,3 +149,38 @@ def test_a_browser_sees_steps_come_without_a_complaint(server: WatchServer, run:
         assert browser.evaluate("document.querySelector('#figure-ratings .explained').open")
         browser.wait_for("document.querySelectorAll('#figure-ratings .numbers table').length === 2")
         assert browser.problems == []
+
+
+def test_an_error_that_quotes_a_file_goes_to_the_log_and_not_to_the_terminal(
+    server: WatchServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail() -> None:
+        raise KeyError("\x1b[2J")
+
+    monkeypatch.setattr(server.figures, "newest", fail)
+    with pytest.raises(HTTPException):
+        ask(server, "/")
+    (record,) = caplog.records
+    assert "could not answer: KeyError" in record.message
+    assert capfd.readouterr().err == ""
+
+
+def test_connections_that_say_nothing_take_no_more_than_so_many_threads(
+    server: WatchServer,
+) -> None:
+    server._room = threading.BoundedSemaphore(3)
+    address = "127.0.0.1", server.server_address[1]
+    silent = [socket.create_connection(address) for _ in range(3)]
+    with socket.create_connection(address) as late:
+        assert late.recv(1) == b""  # closed at once
+    for connection in silent:
+        connection.close()
+    for _ in range(100):
+        with contextlib.suppress(OSError, HTTPException):
+            assert ask(server, "/")[0].status == 200
+            return
+        time.sleep(0.05)
+    raise AssertionError("the server did not recover")

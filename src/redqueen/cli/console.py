@@ -1,15 +1,43 @@
 """The terminal: progress, notes and log messages go to standard error, so that standard output
-stays data."""
+stays data. Whatever is printed may hold what models, or the files of others, say."""
 
 import logging
+import sys
 import time
+import traceback
+from collections.abc import Iterable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+from rich.text import Text
 
 from redqueen.report.escape import escape_controls
 
-notes = Console(stderr=True, highlight=False)
+
+class VisibleConsole(Console):
+    """Shows control characters, instead of sending them to the terminal. Texts are no markup,
+    unless it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Before widths are measured."""
+        return super().render_str(escape_controls(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield segment._replace(text=escape_controls(segment.text))
+
+
+notes = VisibleConsole(stderr=True)
 _LINE_EVERY_S = 20.0
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
@@ -17,7 +45,7 @@ _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 def note(text: str, style: str = "") -> None:
     """Print a line as it stands: paths and model outputs may hold brackets, which are no markup,
     and control characters, which are made visible."""
-    notes.print(escape_controls(text), style=style, markup=False, emoji=False, soft_wrap=True)
+    notes.print(text, style=style, soft_wrap=True)
 
 
 def note_others(cores: float) -> None:
@@ -26,6 +54,11 @@ def note_others(cores: float) -> None:
         note(
             f"other programs used {cores:.1f} cores meanwhile: measure again without them", "yellow"
         )
+
+
+def show_traceback(error: Exception) -> None:
+    """A bug's: its message may quote a file."""
+    sys.stderr.write(escape_controls("".join(traceback.format_exception(error))))
 
 
 class _NoteHandler(logging.Handler):

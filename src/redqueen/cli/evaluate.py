@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from redqueen.cli import gold
-from redqueen.cli.console import SlowLines, note, progress, warn_if_unsafe
+from redqueen.cli.console import SlowLines, VisibleConsole, note, progress, warn_if_unsafe
 from redqueen.cli.eval_tables import model_table, population_table, proposals_table, tier_table
 from redqueen.cli.options import Device, Json, SandboxMode
 from redqueen.errors import ConfigError
@@ -260,7 +259,7 @@ def _unstored_path(target: Target, unstored: list[str]) -> Path | None:
 
 
 def _show(results: list[EvalResult]) -> None:
-    console = Console()
+    console = VisibleConsole()
     plain: dict[str, dict[str, Any]] = {}
     for result in results:
         if len(result.under_test) > 1:
@@ -323,5 +322,5 @@ def _propose(
         )
     note(f"{PROPOSALS}: {3 * count} proposals in {time.monotonic() - started:.0f} s")
     if not as_json:
-        Console().print(proposals_table(stats))
+        VisibleConsole().print(proposals_table(stats))
     return {kind: row.to_json() for kind, row in stats.items()}

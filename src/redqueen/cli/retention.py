@@ -4,10 +4,9 @@ import json
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import progress
+from redqueen.cli.console import VisibleConsole, progress
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.retention import Retention
 from redqueen.evaluate.retention import retention as measure_retention
@@ -51,7 +50,7 @@ def retention(
     if as_json:
         print(json.dumps([result.to_json() for result in results]))
     else:
-        Console(highlight=False).print(_table(results))
+        VisibleConsole().print(_table(results))
 
 
 def _table(results: list[Retention]) -> Table:

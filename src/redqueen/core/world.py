@@ -9,7 +9,7 @@ from typing import Any
 from redqueen.config.schema import Config
 from redqueen.core.archive import Archive, LastSolved
 from redqueen.records import Birth, Member, Problem, Rating, Role
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.kind import load_problem, problem_fields
 from redqueen.tasks.sources import Source
 
@@ -209,7 +209,7 @@ class World:
             for past in snapshot["hall_of_fame"]
         ]
         problems = (
-            load_problem(fields, load_kind(fields["kind"])) for fields in snapshot["archive"]
+            load_problem(fields, stored_kind(fields["kind"])) for fields in snapshot["archive"]
         )
         self.archive = Archive(self.config.archive.cap, problems)
         self.archive.last_solved = {

@@ -25,7 +25,7 @@ from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve import grade_answers
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 log = logging.getLogger(__name__)
 
@@ -133,7 +133,7 @@ def _read_problem(row: sqlite3.Row) -> Problem:
     return Problem(
         row["problem"],
         row["kind"],
-        load_kind(row["kind"]).load_payload(json.loads(row["payload"])),
+        stored_kind(row["kind"]).load_payload(json.loads(row["payload"])),
         tuple(json.loads(row["gold"])),
         json.loads(row["features"]),
         step=row["step"],

@@ -13,7 +13,7 @@ from redqueen.ledger.store import Ledger
 from redqueen.records import Rejection
 from redqueen.sandbox import Sandbox
 from redqueen.stages.verify import verify_payloads
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ def verify_again(folder: Path, sandbox: Sandbox) -> Again:
     with open_run(folder) as run:
         for world in run.worlds:
             rows = run.problems(world.number)
-            kinds = {row["kind"]: load_kind(row["kind"]) for row in rows}
+            kinds = {row["kind"]: stored_kind(row["kind"]) for row in rows}
             payloads = [
                 (row["kind"], kinds[row["kind"]].load_payload(row["payload"]), None) for row in rows
             ]

@@ -11,6 +11,7 @@ import gzip
 import hmac
 import ipaddress
 import json
+import logging
 import os
 import secrets
 import socket
@@ -33,11 +34,15 @@ from redqueen.ledger.run_reader import open_run
 from redqueen.report.actions import act
 from redqueen.report.page import gather_report, report_page, to_json
 
+_log = logging.getLogger(__name__)
+
 LIVE_CHARS = 1_500_000
 """Of problems on a live page: it is sent again with every step."""
 _REST = 20
 """Pause between two gatherings, in multiples of the CPU time of the last: at most a twentieth of
 one core is used."""
+_MAX_CLIENTS = 100
+"""Connections at a time, each with a thread: more are closed at once."""
 _MAX_BODY = 128 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _TEXT = "text/plain; charset=utf-8"
@@ -101,12 +106,26 @@ class WatchServer(ThreadingHTTPServer):
         """Only this machine can connect: anybody there may read, and whoever has the token may take
         part. Elsewhere the token is for reading, and nobody takes part."""
         self.token = secrets.token_urlsafe(24)
+        self._room = threading.BoundedSemaphore(_MAX_CLIENTS)
         super().__init__((host, port), _Handler)
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Not where a client has gone: the terminal may be the run's."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
+        """In the log, where control characters are shown: an error may quote a file."""
+        error = sys.exception()
+        if not isinstance(error, OSError):  # clients go whenever they like
+            _log.error("the live page could not answer: %s: %s", type(error).__name__, error)
 
     @property
     def address(self) -> str:

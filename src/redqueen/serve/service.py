@@ -17,16 +17,17 @@ from weakref import WeakValueDictionary
 from redqueen.config.engine import LoraConfig
 from redqueen.engine.shared import SharedEngine
 from redqueen.rng import seed_for
-from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Skip, Snapshot
+from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Snapshot
 from redqueen.serve.disk import DiskUse
 from redqueen.serve.futures import Future, FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.losses import check_importable
 from redqueen.serve.quotas import Quotas
-from redqueen.serve.restore import open_tenant, pack_record
+from redqueen.serve.restore import forget_old, open_tenant, pack_record, pack_skip
 from redqueen.serve.sampling import SampleQueue
 from redqueen.serve.state import (
     SESSION_S,
+    TOKEN_BYTES,
     Model,
     Queued,
     SamplerWeights,
@@ -45,8 +46,10 @@ from redqueen.serve.tenant_folders import TenantFolder
 BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
-_SMALL = 65_536
-"""Commands of fewer bytes are taken from tenants whose disk is full, too: a step frees some."""
+_ENTRY = 256
+"""Bytes of a session or a sampler in a tenant's journal."""
+_SMALL, _SPARE = 65_536, 0.05
+"""A step frees some disk: smaller commands are taken up to this much beyond the quota."""
 
 
 class Service:
@@ -86,14 +89,14 @@ class Service:
         for name, place in self.tenants.items():
             open_tenant(self, name, place)
 
-    # sessions
-
     def create_session(self, tenant: str) -> str:
         id_ = uuid.uuid4().hex
+        self.disk.check(tenant, _ENTRY)
         with self.lock:
             own = [one for one in self.sessions.values() if one.tenant == tenant and one.alive]
             self.quotas.check_sessions(len(own))
             self.sessions[id_] = Session(id_, tenant)
+            forget_old(self, tenant)
         self.tenants[tenant].log({"session": id_})
         return id_
 
@@ -130,8 +133,9 @@ class Service:
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
-            alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
-            self.quotas.check_models(len(alive))
+            own = self._models_of(tenant)
+            alive = [one for one in own if self.sessions[one.session].alive]
+            self.quotas.check_models(len(alive), len(own))
             owner.seen = time.monotonic()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
@@ -162,11 +166,14 @@ class Service:
             raise Refused(f"request {sequence} is far ahead: {model.executed} were answered", 429)
         try:
             command = self.decode(kind, body)
-            if len(body) > _SMALL:
-                self.disk.check(tenant, len(body))
+            spare = _SPARE * self.quotas.disk_mb if len(body) <= _SMALL else 0.0
+            if kind != "optim_step":
+                self.disk.check(tenant, len(body), spare_mb=spare)
+                self.quotas.check_unsettled(model.unsettled_bytes)
             record = pack_record(sequence, kind, body)
         except Refused as error:  # it keeps its place, or those after it would wait for ever
-            command, record = _skip(sequence, error)
+            command, record = pack_skip(sequence, error)
+        tokens = max(command.tokens, len(record) // TOKEN_BYTES)
         id_ = model.request_id(sequence)
         with self.lock:
             while sequence in model.reserved:  # sent twice at once: not answered before it is safe
@@ -178,13 +185,14 @@ class Service:
                 return Future(id_, tenant)  # answered long ago
             load = self.futures.tokens.get(tenant, 0), self.futures.requests.get(tenant, 0)
             try:
-                self.quotas.check_load(command.tokens, *load)
+                self.quotas.check_load(tokens, *load)
             except Refused as error:
                 if error.status != 413:
                     raise
-                command, record = _skip(sequence, error)
+                command, record = pack_skip(sequence, error)
+                tokens = 0
             self.sessions[model.session].seen = time.monotonic()
-            future = self.futures.add(id_, tenant, command.tokens)
+            future = self.futures.add(id_, tenant, tokens)
             model.reserved.add(sequence)
         try:
             model.journal.append([record])
@@ -225,12 +233,14 @@ class Service:
     def create_sampler(self, tenant: str, session: str, number: int, path: str | None) -> str:
         """A sampling session: of saved weights, or of the base."""
         self._session(tenant, session)
+        self.disk.check(tenant, _ENTRY)
         id_ = f"{session}:sample:{number}"
         with self.lock:
             if id_ not in self.samplers:
                 weights = self.sampler_of(tenant, id_, path)
                 self.tenants[tenant].log({"sampler": id_, "path": path})
                 self.samplers[id_] = weights
+                forget_old(self, tenant)
         return id_
 
     def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
@@ -329,12 +339,6 @@ class Service:
         if not about:
             raise Refused(f"there is nothing at {path}: it was deleted, or its time is over", 404)
         return model.files.saved(kind, name), about
-
-
-def _skip(sequence: int, error: Refused) -> tuple[Skip, bytes]:
-    """What a command becomes that cannot be carried out."""
-    told = str(error).encode("utf-8", "replace")
-    return Skip(told.decode()), pack_record(sequence, "skip", told)
 
 
 def _bare(engine: SharedEngine) -> Any:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
 
 
+TOKEN_BYTES = 64
+"""Of a request, for each of its tokens: more than any needs."""
 SESSION_S = 300.0
 """A session from which nothing has come for so long is over."""
 
@@ -163,6 +165,12 @@ class Model:
     @property
     def has_gradients(self) -> bool:
         return bool(self.pending) or self.begun is not None
+
+    @property
+    def unsettled_bytes(self) -> int:
+        """Of commands that no checkpoint takes up while gradients wait for a step, besides what
+        these are made of."""
+        return self.history_bytes - TOKEN_BYTES * self.pending_tokens if self.pending else 0
 
     def forget_gradients(self) -> None:
         self.pending.clear()

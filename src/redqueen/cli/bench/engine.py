@@ -17,12 +17,11 @@ from typing import Annotated, Any
 
 import torch
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.peft import PeftBaseline
 from redqueen.cli.bench.workload import Workload, bench_base, sample_requests, time_call
-from redqueen.cli.console import note, note_others
+from redqueen.cli.console import VisibleConsole, note, note_others
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.cpu_load import LoadMeter
@@ -107,7 +106,7 @@ def engine(
     if as_json:
         print(json.dumps(result.as_json()))
     else:
-        Console().print(_table(result))
+        VisibleConsole().print(_table(result))
     note_others(result.other_programs_cores)
 
 

@@ -8,11 +8,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
-from redqueen.cli.console import note_others, notes
+from redqueen.cli.console import VisibleConsole, note_others, notes
 from redqueen.cli.options import Device, Json
 from redqueen.engine.cpu_load import LoadMeter
 from redqueen.models.adapter import Adapter, LoraPair
@@ -36,7 +35,7 @@ def evolve(
     if as_json:
         print(json.dumps(asdict(result)))
     else:
-        Console().print(_table(result))
+        VisibleConsole().print(_table(result))
     note_others(result.other_programs_cores)
 
 

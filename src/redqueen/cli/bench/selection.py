@@ -9,9 +9,9 @@ from random import Random
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import Json
 from redqueen.config.stages import ArchiveConfig, ExamConfig, RateConfig
 from redqueen.core.archive import POLICIES, Archive
@@ -70,7 +70,7 @@ def selection(
     if as_json:
         print(json.dumps(asdict(result)))
     else:
-        Console().print(_table(result))
+        VisibleConsole().print(_table(result))
 
 
 def bench_selection(trials: int, seed: int = 0) -> SelectionBench:
