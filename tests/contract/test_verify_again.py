@@ -1,6 +1,7 @@
 """The problems of a run, verified once more."""
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 from redqueen.evaluate.verify_again import FACT, verify_again
@@ -22,7 +23,7 @@ def test_verdicts_that_differ_are_counted_recorded_and_reported(
     first = verify_again(folder, pool)
     assert 0 < len(first.disagreements) <= first.problems
     assert digest(folder) == before  # measuring a run does not change it
-    with sqlite3.connect(folder / FILE) as connection:
+    with closing(sqlite3.connect(folder / FILE)) as connection, connection:
         for one in first.disagreements:
             if one.verdict.startswith("["):
                 change = "UPDATE problems SET gold = ? WHERE problem = ?"
