@@ -47,8 +47,8 @@ class Quotas:
     def check_models(self, count: int, ever: int) -> None:
         if ever >= self.models_ever:
             raise Refused(
-                f"your folder holds {ever:,} models, most of them of sessions that ended. Ask "
-                "whoever runs the server to remove old ones.",
+                f"your folder holds {ever:,} models, most of them of sessions that ended. "
+                "Whoever runs the server can remove old ones.",
                 403,
             )
         if count >= self.models:
