@@ -353,7 +353,10 @@ def test_few_shot_examples_of_roles_have_the_form_that_is_asked_for(kind: str, r
         (["games.critque=0.2"], "unknown game 'critque'. Did you mean 'critique'?"),
         (["games.critique={sample=4}"], "unknown setting 'sample'. Did you mean 'samples'?"),
         (["games=critique"], "games is a table of shares"),
-        (["games={mine={type='redqueen.errors:plural', share=0.5}}"], "games.mine: 'os:getcwd' is no game"),
+        (
+            ["games={mine={type='redqueen.errors:plural', share=0.5}}"],
+            "games.mine: 'redqueen.errors:plural' is no game",
+        ),
     ],
 )
 def test_a_wrong_share_says_what_to_type(settings: list[str], message: str) -> None:
