@@ -44,15 +44,16 @@ def explain_disk(path: Path | None = None) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        advice = "Free some space, or choose another place."
         if isinstance(error, OSError) and error.errno in known:
             where, why = path or error.filename, error.strerror
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                advice = "Choose another place."
         elif type(error).__name__ == "SafetensorError":  # not imported: this module costs nothing
             where, why = path, str(error)
         else:
             raise
-        raise StorageError(
-            f"cannot {verb} {where or 'a file'}: {why}. Free some space, or choose another place."
-        ) from error
+        raise StorageError(f"cannot {verb} {where or 'a file'}: {why}. {advice}") from error
 
 
 def plural(number: int, noun: str) -> str:

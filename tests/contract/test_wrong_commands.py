@@ -129,7 +129,7 @@ COMMANDS = {
     "export run1 --member S9 --out x": "unknown living member 'S9'",
     "export run1 --member S0 --out other": "other is not empty: choose another folder with --out",
     "export run1 --member S0 --out afile": "afile is not empty",
-    "export run1 --problems --out afile/x": "cannot write afile/x: Not a directory",
+    "export run1 --problems --out afile/x": "cannot write afile/x: Not a directory. Choose another place.",
     "export run1 --problems --out /proc/x": "cannot write /proc/x: No such file or directory",
     "export run1 --member S0 --as trl --out x": "give --problems as well",
     "export run1 --problems --as nope --out x": "Invalid value for '--as'",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from redqueen.errors import ConfigError
+from redqueen.errors import ConfigError, RedQueenError
 from redqueen.report.compare import compare_runs
 from redqueen.report.compare_text import to_markdown
 from redqueen.report.gather import gather_runs
@@ -42,6 +42,14 @@ def test_scores_of_a_run_that_measured_its_soup_alone_are_drawn(run: Path, tmp_p
         connection.commit()
     text = plot(tmp_path / "soup", "scores", tmp_path / "a.svg").read_text()
     assert "heldout-quick: soup" in text and "S0" not in text
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_figure_on_a_full_disk_says_so(run: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="the extra `plot` is not installed")
+    (tmp_path / "a.pdf").symlink_to("/dev/full")
+    with pytest.raises(RedQueenError, match="No space left on device"):
+        plot(run, "race", tmp_path / "a.pdf")
 
 
 def test_a_figure_that_cannot_be_drawn_says_why(run: Path, tmp_path: Path) -> None:

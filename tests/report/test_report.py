@@ -237,6 +237,21 @@ def test_every_world_of_a_study_is_a_view_of_its_own(tmp_path: Path) -> None:
     ]
 
 
+@needs_chromium
+def test_several_worlds_have_a_row_each_before_their_details(tmp_path: Path) -> None:
+    Synthetic(steps=9, worlds=4, arm="full").write(tmp_path / "study")
+    report(tmp_path / "study", tmp_path / "report.html")
+    with open_tab() as browser:
+        browser.resize(390, 900)
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('svg.chart').length > 10")
+        rows = "[...document.querySelectorAll('.overview tbody tr')].map((row) => row.cells.length)"
+        assert browser.evaluate(rows) == [5] * 4
+        assert browser.evaluate("document.querySelectorAll('.answers').length") == 3
+        assert browser.evaluate("document.documentElement.scrollWidth") == 390
+        assert browser.problems == []
+
+
 def test_a_folder_without_a_run_is_refused(tmp_path: Path) -> None:
     from redqueen.cli.report import report
 
@@ -739,6 +754,22 @@ def test_scores_show_what_the_population_hands_over_beside_the_base(
             texts = "[...document.querySelectorAll('svg.chart text')].map((one) => one.textContent)"
             assert {FORCED, SOUP, CHOSEN, VOTE} <= set(browser.evaluate(texts))
             assert browser.problems == []
+
+
+def test_what_has_nothing_to_be_compared_with_is_not_beside_the_base(
+    run: Path, tmp_path: Path
+) -> None:
+    """A vote of greedy answers is over some of the items only; a base that always reasons answers
+    as it does if it is made to."""
+    shutil.copytree(run, tmp_path / "measured")
+    with Ledger.open(tmp_path / "measured") as ledger:
+        row = {"world": 0, "step": ledger.last_step(), "suite": "eval/own", "kind": "own", "tier": 0, "sample": 0}  # fmt: skip
+        asked = {"S0": 10, "base": 10, FORCED: 10, SOUP: 10, VOTE: 4}
+        ledger.add("evals", [{**row, "subject": subject, "item": str(item), "correct": item < 3} for subject, items in asked.items() for item in range(items)])  # fmt: skip
+    (view,) = gather_runs([tmp_path / "measured"])
+    own = next(suite for suite in view["suites"] if suite["suite"] == "eval/own")
+    assert [one["subject"] for one in own["products"]] == [SOUP]
+    assert FORCED not in {tier[0] for tier in own["tiers"]}
 
 
 @pytest.mark.parametrize("other", [without_teachers, in_self_play])

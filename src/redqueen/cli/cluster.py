@@ -19,7 +19,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from redqueen.cli.bench.rows import best_ms, make_columns
-from redqueen.cli.console import VisibleConsole, note
+from redqueen.cli.console import VisibleConsole, note, print_table
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig
@@ -197,7 +197,7 @@ def _show(checked: Sequence[Checked], problems: Sequence[str]) -> None:
             "seen" if place.sees_folder else "[red]not seen[/]",
             f"{milliseconds:.1f} ms",
         )
-    console.print(table)
+    print_table(table, console)
     for problem in problems:
         console.print(f"[red]✗[/] {escape(problem)}", soft_wrap=True)
     if len({place.hardware for place, _ in checked if place.hardware}) > 1:

@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 from redqueen.report.escape import escape_controls
@@ -39,6 +40,8 @@ class VisibleConsole(Console):
 
 notes = VisibleConsole(stderr=True)
 _LINE_EVERY_S = 20.0
+_WIDE = 1000
+"""Characters: more than any table has."""
 _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 
 
@@ -46,6 +49,18 @@ def note(text: str, style: str = "") -> None:
     """Print a line as it stands: paths and model outputs may hold brackets, which are no markup,
     and control characters, which are made visible."""
     notes.print(text, style=style, soft_wrap=True)
+
+
+def print_table(table: Table, console: Console | None = None) -> None:
+    """A table of which nothing is cut: in a file or a pipe it is as wide as it has to be, in a
+    narrow terminal its cells are wrapped."""
+    console = console or VisibleConsole()
+    for column in table.columns:
+        column.overflow = "fold"
+    if not console.is_terminal:
+        whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
+        console = VisibleConsole(file=console.file, width=max(whole, console.width))
+    console.print(table)
 
 
 def note_others(cores: float) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, RunFolder
 from redqueen.evaluate.suites import expand_names
 from redqueen.report.contamination import WORDS, Contamination, find_contamination
@@ -34,7 +34,7 @@ def contamination(
         typer.echo(json.dumps({result.suite: result.to_json() for result in found}))
         return
     console = VisibleConsole()
-    console.print(_table(found))
+    print_table(_table(found), console)
     for result in found:
         for match in result.matches[:show]:
             how = "the same program" if match.same_program else f"{100 * match.shared:.0f} %"

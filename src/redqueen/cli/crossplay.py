@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.crossplay import Crossplay, read_snapshots
 from redqueen.evaluate.crossplay import crossplay as play_crossplay
@@ -53,4 +53,4 @@ def _show(console: Console, world: Crossplay) -> None:
     for step, row in zip(world.steps, world.solved, strict=True):
         cells = ["-" if value is None else f"{100 * value:.0f}" for value in row]
         table.add_row(f"step {step}", *cells)
-    console.print(table)
+    print_table(table, console)

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.core.build import Arm
 from redqueen.core.estimate import (
     H200,
@@ -76,7 +76,7 @@ def show_plan(arms: Sequence[Arm]) -> None:
                 *(f"{seconds:.1f} s" for seconds in stages),
                 f"{time.total * config.steps / 3600:.1f} h",
             )
-    console.print(table)
+    print_table(table, console)
     console.print(
         "Without the sandbox, which runs beside sampling, and without measurements. How long "
         "completions are decides most; the first steps tell."
@@ -91,7 +91,7 @@ def _show_memory(console: Console, parts: Mapping[str, float], gpu: Gpu) -> None
         table.add_row(name, f"{size / 1e9:.1f}")
     total = sum(parts.values())
     table.add_row("all", f"{total / 1e9:.0f} of {gpu.memory / 1e9:.0f} ({gpu.name})")
-    console.print(table)
+    print_table(table, console)
     if total > gpu.memory:
         console.print(
             "It may not fit. Lower engine.max_tokens_per_microbatch or engine.max_num_seqs, or set "

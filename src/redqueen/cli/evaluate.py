@@ -11,7 +11,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from redqueen.cli import gold
-from redqueen.cli.console import SlowLines, VisibleConsole, note, progress, warn_if_unsafe
+from redqueen.cli.console import (
+    SlowLines,
+    VisibleConsole,
+    note,
+    print_table,
+    progress,
+    warn_if_unsafe,
+)
 from redqueen.cli.eval_tables import model_table, population_table, proposals_table, tier_table
 from redqueen.cli.options import Device, Json, SandboxMode
 from redqueen.errors import ConfigError
@@ -270,14 +277,14 @@ def _show(results: list[EvalResult]) -> None:
                 if model.name in row["members"]
                 and (len(worlds) == 1 or model.world not in result.populations)
             ]
-            console.print(population_table(result.config.suite, row, members))
+            print_table(population_table(result.config.suite, row, members), console)
         elif "tiers" in result.to_json():
-            console.print(tier_table(result))
+            print_table(tier_table(result), console)
         else:
             plain[result.config.suite] = result.to_json()
     if plain:
         sampling = "sampled" if results[0].config.temperature else "greedy"
-        console.print(model_table(plain, f"{results[0].target}: {sampling}"))
+        print_table(model_table(plain, f"{results[0].target}: {sampling}"), console)
 
 
 def _compare_with_shipped(result: EvalResult) -> None:
@@ -322,5 +329,5 @@ def _propose(
         )
     note(f"{PROPOSALS}: {3 * count} proposals in {time.monotonic() - started:.0f} s")
     if not as_json:
-        VisibleConsole().print(proposals_table(stats))
+        print_table(proposals_table(stats))
     return {kind: row.to_json() for kind, row in stats.items()}

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole, note
+from redqueen.cli.console import VisibleConsole, note, print_table
 from redqueen.cli.options import Json, MovedBase
 from redqueen.errors import ConfigError
 from redqueen.evaluate.explain import Explained
@@ -80,7 +80,7 @@ def _show(console: Console, explained: list[Explained], name: str) -> None:
             one.control,
         )
         table.add_row(one.model, *("-" if x is None else f"{100 * x:.0f}" for x in shares))
-    console.print(table)
+    print_table(table, console)
     console.print(
         "agrees: reasoning that never contradicts execution; if so, if not: correct answers with "
         "and without it; from: how far into the reasoning it first departs.\n"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.core.run import Run
 from redqueen.core.world import World
 from redqueen.errors import plural
@@ -106,7 +106,7 @@ def _one_world(
             f"{fitness[member.id]:+.2f}" if member.id in fitness else "",
             score,
         )
-    console.print(table)
+    print_table(table, console)
     if BASE in scores and len(scores) > 1:
         _differences(console, scores, suite)
 
@@ -178,7 +178,7 @@ def _many_worlds(console: Console, run: Run, result: EvalResult, vote: EvalResul
     for arm, values in by_arm.items():
         seeds = str(max(map(len, values.values()), default=0))
         table.add_row(arm, seeds, *(_over_seeds(values[name]) for name in columns))
-    console.print(table)
+    print_table(table, console)
 
 
 def _over_seeds(values: list[float]) -> str:

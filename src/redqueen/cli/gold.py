@@ -12,7 +12,7 @@ from rich.table import Table
 
 from redqueen.benchmarks.gold import GoldResult, grade_forged, grade_gold, grade_wrong
 from redqueen.benchmarks.table import BENCHMARKS, expand_groups
-from redqueen.cli.console import VisibleConsole, note, progress, warn_if_unsafe
+from redqueen.cli.console import note, print_table, progress, warn_if_unsafe
 from redqueen.evaluate.runner import open_graders
 from redqueen.jsonl import open_output
 
@@ -54,7 +54,7 @@ def run(
     if as_json:
         print(_to_json(results, fed))
     else:
-        VisibleConsole().print(_table(results, fed))
+        print_table(_table(results, fed))
     return all(
         result.skipped or result.correct == (result.n if fed == "gold" else 0)
         for result in results.values()

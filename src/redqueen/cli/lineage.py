@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.provenance import Provenance, provenance
 from redqueen.ledger.run_reader import RunReader
@@ -47,7 +47,7 @@ def lineage(
         table.add_row(
             row["member"], str(row["born"]), died, row["operator"], parents, f"{row['mu']:.1f}"
         )
-    console.print(table)
+    print_table(table, console)
 
 
 def _show_child(console: Console, found: Provenance) -> None:
@@ -73,7 +73,7 @@ def _show_child(console: Console, found: Provenance) -> None:
             f"{100 * one.explained:.0f} %",
             *map(str, one.directions),
         )
-    console.print(table)
+    print_table(table, console)
     console.print(
         "weight: the child as a sum of its parents, by least squares; explained: how much of it "
         "that sum has; directions: singular directions of which a parent has half or more."

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole, progress
+from redqueen.cli.console import print_table, progress
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.retention import Retention
 from redqueen.evaluate.retention import retention as measure_retention
@@ -50,7 +50,7 @@ def retention(
     if as_json:
         print(json.dumps([result.to_json() for result in results]))
     else:
-        VisibleConsole().print(_table(results))
+        print_table(_table(results))
 
 
 def _table(results: list[Retention]) -> Table:

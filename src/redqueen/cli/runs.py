@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import RunSummary, list_runs
@@ -45,7 +45,7 @@ def runs(
             _state(run),
         )
         table.add_row(*cells)
-    VisibleConsole().print(table)
+    print_table(table)
 
 
 def _state(run: RunSummary) -> str:

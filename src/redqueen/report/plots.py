@@ -2,6 +2,7 @@
 of the file."""
 
 import importlib
+import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,11 +39,12 @@ def plot(run: Run, figure: str, out: str | Path, world: int = 0) -> Path:
     view = views[world]
     if view["steps_done"] < 1:
         raise ConfigError(f"{view['name']} has no steps yet: there is nothing to draw")
-    drawn = FIGURES[figure](pyplot, view)
-    with explain_disk(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        drawn.savefig(path, bbox_inches="tight", dpi=200)
+    drawn, content = FIGURES[figure](pyplot, view), io.BytesIO()
+    drawn.savefig(content, format=path.suffix[1:], bbox_inches="tight", dpi=200)
     pyplot.close(drawn)
+    with explain_disk(path):  # matplotlib's own writer hides a full disk in an error of its own
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.getvalue())
     return path
 
 

@@ -164,9 +164,14 @@ def _products(view: RunView, suite: str, step: int, base: Answers) -> list[dict[
     return [
         _subject(name, answers[name], answers.get(BASE_VOTE, {}) if name == VOTE else base)
         for name in (FORCED, SOUP, CHOSEN, VOTE)
-        # a base that always reasons is not changed by it
-        if name in answers and not (name == FORCED and answers[name] == base)
+        if name in answers and not _says_nothing(name, answers, base)
     ]
+
+
+def _says_nothing(name: str, answers: Mapping[str, Answers], base: Answers) -> bool:
+    """A base that always reasons is not changed by being made to; and a vote of greedy answers, on
+    the items whose answers can be compared, has nothing to be compared with."""
+    return (name == FORCED and answers[name] == base) or (name == VOTE and BASE_VOTE not in answers)
 
 
 def _soup_over_mean(
@@ -185,6 +190,7 @@ def _subject(name: str, answers: Answers, base: Answers) -> dict[str, Any]:
     return {
         "subject": name,
         "score": accuracy(answers).as_json(),
+        "items": len(answers),
         "gain": gain.as_json() if gain else None,
     }
 

@@ -21,7 +21,7 @@ import typer
 from rich.table import Table
 
 from redqueen.cli.bench.workload import Workload, sample_requests, time_call
-from redqueen.cli.console import VisibleConsole, note, note_others
+from redqueen.cli.console import VisibleConsole, note, note_others, print_table
 from redqueen.cli.options import Device, Json, Settings
 from redqueen.config.engine import EngineConfig
 from redqueen.config.toml import load_config
@@ -209,7 +209,7 @@ def _show(result: BlockBench) -> None:
     for name, meaning in _MEANING.items():
         table.add_row(name, f"{values[name]:.3f}", meaning)
     console = VisibleConsole()
-    console.print(table)
+    print_table(table, console)
     console.print(
         f"A block of everything: {result.step_s['all']:.2f} s a step; of a world: "
         f"{result.step_s['world']:.2f} s. Default here: {result.default}; faster: {result.fastest}."

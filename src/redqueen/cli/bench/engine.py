@@ -21,7 +21,7 @@ from rich.table import Table
 
 from redqueen.cli.bench.peft import PeftBaseline
 from redqueen.cli.bench.workload import Workload, bench_base, sample_requests, time_call
-from redqueen.cli.console import VisibleConsole, note, note_others
+from redqueen.cli.console import note, note_others, print_table
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.engine.cpu_load import LoadMeter
@@ -106,7 +106,7 @@ def engine(
     if as_json:
         print(json.dumps(result.as_json()))
     else:
-        VisibleConsole().print(_table(result))
+        print_table(_table(result))
     note_others(result.other_programs_cores)
 
 

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
-from redqueen.cli.console import VisibleConsole, note_others, notes
+from redqueen.cli.console import note_others, notes, print_table
 from redqueen.cli.options import Device, Json
 from redqueen.engine.cpu_load import LoadMeter
 from redqueen.models.adapter import Adapter, LoraPair
@@ -35,7 +35,7 @@ def evolve(
     if as_json:
         print(json.dumps(asdict(result)))
     else:
-        VisibleConsole().print(_table(result))
+        print_table(_table(result))
     note_others(result.other_programs_cores)
 
 

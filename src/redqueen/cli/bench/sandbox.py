@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.programs import PROGRAMS
-from redqueen.cli.console import VisibleConsole, note_others, notes, progress
+from redqueen.cli.console import VisibleConsole, note_others, notes, print_table, progress
 from redqueen.cli.options import Json
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.engine.cpu_load import LoadMeter
@@ -232,7 +232,7 @@ def _show(console: Console, result: dict[str, Any]) -> None:
         table.add_row(
             title, f"{rates[name]:,.0f}", f"{rates[name] / rates['fresh_interpreter']:.2f}x"
         )
-    console.print(table)
+    print_table(table, console)
     console.print(
         f"{ratios['sandbox_over_fresh_interpreter']:.1f}x a fresh interpreter; "
         f"{ratios['lost_to_5_percent_endless']:.0%} lost to 5 % endless programs"

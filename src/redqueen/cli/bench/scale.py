@@ -23,7 +23,7 @@ from redqueen.cli.bench.rows import make_columns, pipe_ms, ray_ms
 from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
 from redqueen.cli.bench.scale_model import Prediction, StepModel, bend, curve, fit, predict
 from redqueen.cli.bench.scale_play import BLOCK_MEMBERS, BLOCKS, Played, play
-from redqueen.cli.console import VisibleConsole, note_others
+from redqueen.cli.console import VisibleConsole, note_others, print_table
 from redqueen.cli.options import Json, Settings
 from redqueen.engine.cpu_load import LoadMeter
 
@@ -202,9 +202,9 @@ def _time_rows() -> dict[str, float]:
 def _show(result: Result) -> None:
     console = VisibleConsole()
     if result.measured:
-        console.print(_measured_table(result))
+        print_table(_measured_table(result), console)
     if result.curve:
-        console.print(_curve_table(result.curve))
+        print_table(_curve_table(result.curve), console)
         bent = bend(result.curve)
         if bent is None:
             console.print(f"It does not bend before {result.curve[-1].workers} GPUs.")
@@ -213,7 +213,7 @@ def _show(result: Result) -> None:
     for way, milliseconds in (result.rows_ms or {}).items():
         console.print(f"4,096 completions of 256 tokens through {way}: {milliseconds:.1f} ms")
     if result.bars:
-        console.print(_bar_table(result.bars))
+        print_table(_bar_table(result.bars), console)
 
 
 def _bar_table(bars: Sequence[Bar]) -> Table:

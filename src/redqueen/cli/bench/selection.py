@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import print_table
 from redqueen.cli.options import Json
 from redqueen.config.stages import ArchiveConfig, ExamConfig, RateConfig
 from redqueen.core.archive import POLICIES, Archive
@@ -70,7 +70,7 @@ def selection(
     if as_json:
         print(json.dumps(asdict(result)))
     else:
-        VisibleConsole().print(_table(result))
+        print_table(_table(result))
 
 
 def bench_selection(trials: int, seed: int = 0) -> SelectionBench:

@@ -21,7 +21,7 @@ import typer
 from rich.table import Table
 
 from redqueen.cli.bench.serve_work import Work, one_by_one, prompts_of
-from redqueen.cli.console import VisibleConsole, note, note_others
+from redqueen.cli.console import note, note_others, print_table
 from redqueen.cli.options import Device, Json
 from redqueen.cli.serve import check_installed
 from redqueen.engine.cpu_load import LoadMeter
@@ -101,7 +101,7 @@ def serve(
         }
         typer.echo(json.dumps(table))
         return
-    VisibleConsole().print(_table(rows))
+    print_table(_table(rows))
     if others is not None:
         note(f"PEFT, {counts[-1]} adapters one after another: {others.seconds:.2f} s")
 

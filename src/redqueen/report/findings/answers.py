@@ -36,6 +36,7 @@ class Answer:
 
 
 def list_answers(figures: Figures) -> list[Answer]:
+    """The last one is about the population: a page of several worlds leaves it to a comparison."""
     answers = [learned(figures)]
     if figures["has_teachers"]:
         answers += [engaged(figures), harder(figures)]

@@ -104,7 +104,7 @@ function armsFigure() {
   const arms = plainTable([["arm", "seeds", "adapters"], ...DATA.arms.map((one) => [one.arm, one.seeds.join(", "), one.members])]);
   const differing = Object.entries(DATA.settings);
   const rows = differing.map(([path, own]) => [path, ...ARMS.map((arm, at) => (at && own[arm] === own[ARMS[0]] ? "same" : own[arm]))]);
-  const settings = html("details", { open: ARMS.length < 5 }, html("summary", { text: `${differing.length} settings that differ` }), plainTable([["setting", ...ARMS], ...rows]));
+  const settings = html("details", { open: ARMS.length < 5 }, html("summary", { text: differing.length === 1 ? "1 setting that differs" : `${differing.length} settings that differ` }), plainTable([["setting", ...ARMS], ...rows]));
   return html("figure", { class: "wide whole arms" }, html("h3", { text: "Arms" }), arms, differing.length ? settings : null);
 }
 

@@ -172,7 +172,8 @@ function agreementPanel({ suite, agreement }) {
 
 function scorePanels({ suite, base, students, subjects, products, items, lines }) {
   const color = (subject) => (subject.startsWith("base") ? "#8f8577" : products.some((one) => one.subject === subject) || subject === "students" ? "var(--soft)" : memberColor(subject));
-  const bar = (subject, [value, low, high]) => ({ name: subject === "students" ? "mean student" : subject, value, low, high, color: color(subject) });
+  const counts = Object.fromEntries([...products, ...subjects].map((one) => [one.subject, one.items === items ? "" : ` (${one.items} items)`]));
+  const bar = (subject, [value, low, high]) => ({ name: subject === "students" ? "mean student" : subject + (counts[subject] || ""), value, low, high, color: color(subject) });
   const all = [...products, ...(students ? [students] : []), ...subjects];
   const scores = [...(base ? [bar("base", base)] : []), ...all.map((one) => bar(one.subject, one.score))];
   const gains = all.filter((one) => one.gain).map((one) => bar(one.subject, one.gain));

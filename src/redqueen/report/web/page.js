@@ -14,9 +14,21 @@ function tile(name, value, note = "") {
 
 // The first questions of any reader, with short answers.
 function answers(view) {
-  return html("div", { class: "answers" }, view.answers.map((one) =>
+  return html("div", { class: "answers" }, (DATA.views.length > 1 ? view.answers.slice(0, -1) : view.answers).map((one) =>
     html("a", { class: `tile ${one.level}`, href: `#${one.section}` },
       html("span", { text: visible(one.question) }), html("b", { text: visible(one.answer) }), html("small", { text: visible(one.note) }))));
+}
+
+// Of several worlds: a row for each, also of those that are not shown. What a population wins is for a comparison to say: it has the tests.
+function overview() {
+  const questions = [...new Set(DATA.views.flatMap((view) => view.answers.slice(0, -1).map((one) => one.question)))];
+  const cell = (one) => html("td", one ? { class: one.level, text: visible(one.answer), title: visible(one.note) } : { text: "–" });
+  const rows = DATA.views.map((view) => html("tr", {}, html("td", { text: visible(view.name) }), html("td", { text: `${view.steps_done}${view.steps_wanted ? ` of ${view.steps_wanted}` : ""}` }),
+    questions.map((question) => cell(view.answers.find((one) => one.question === question)))));
+  const head = ["world", "steps", ...questions].map((name) => html("th", { text: name }));
+  return html("figure", { class: "wide overview" }, html("h3", { text: "All worlds" }),
+    html("p", { class: "note" }, "Did a population win anything? ", html("code", { text: "redqueen compare RUN" }), " sets the arms side by side, with tests over their seeds."),
+    html("div", { class: "scroll" }, html("table", {}, html("thead", {}, html("tr", {}, head)), html("tbody", {}, rows))));
 }
 
 const duration = (seconds) => (seconds < 90 ? `${Math.round(seconds)} s` : seconds < 5400 ? `${Math.round(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`);
@@ -42,7 +54,7 @@ function tiles(view) {
 }
 
 function nextSteps(view) {
-  if (!view.next_steps.length || (DATA.live && view.active)) return null;
+  if (!view.next_steps.length || (DATA.live && view.active) || DATA.views.length > 1) return null;
   const other = view.next_steps.some(([command]) => command.includes("OTHER")) ? ", OTHER that of another" : "";
   return html("div", { class: "next" }, html("h3", { text: "What to do next" }), html("dl", { class: "words" }, view.next_steps.flatMap(([command, why]) =>
     [html("dt", {}, html("code", { text: visible(command) })), html("dd", { text: visible(why) })])), html("p", { class: "note", text: `RUN is the folder of this run${other}.` }));
@@ -235,7 +247,7 @@ function sectionNode(section, views) {
 function render() {
   const views = shownViews();
   redraws.length = 0;
-  const summary = html("section", { id: "summary" }, views.map((view) =>
+  const summary = html("section", { id: "summary" }, DATA.views.length > 1 ? overview() : null, views.map((view) =>
     html("div", { class: "summary" },
       views.length > 1 ? html("h2", { text: visible(view.name) }) : null, answers(view), tiles(view), findings(view))));
   const browser = html("section", { id: "problems" }, html("h2", { text: "Problems, one by one" }), problemBrowser(views));
