@@ -17,7 +17,7 @@ SIGNATURES = {
     "export_problems": "(run, out, form, world, *, license_id)",
     "export_soup": "(run, out, *, merge, merged, world, base, portable)",
     "load_config": "(recipe, settings, **changes)",
-    "load_study": "(path, settings)",
+    "load_study": "(path, settings, only)",
     "open_run": "(folder)",
     "report": "(run, out)",
     "track": "(run)",

@@ -2,13 +2,16 @@
 
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
+from redqueen.engine.blocks import probe
 from redqueen.engine.blocks.probe import Place, Question, compare, examine
+from redqueen.errors import ConfigError
 
 VERSIONS = {"redqueen": "1", "torch": "2", "transformers": "3", "numpy": "4"}
 GOOD = Place("one", 1, "3.12.1", VERSIONS, "a GPU", "bfloat16:1", 1.0, {"seccomp": "up"}, True)
@@ -37,6 +40,22 @@ def test_equal_places_are_fine() -> None:
 def test_what_differs_or_is_missing_is_said(other: Place, said: str) -> None:
     (line,) = compare([GOOD, other], Path("runs"))
     assert line.startswith(said)
+
+
+def test_a_package_that_is_not_installed_has_no_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(question: Question) -> dict[str, object]:
+        raise ConfigError("nothing here")
+
+    def find(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    for look in ("_look_at_base", "_look_at_walls", "_look_at_folder"):
+        monkeypatch.setattr(probe, look, fail)
+    monkeypatch.setattr("importlib.metadata.version", find)
+    place = examine(Question("pawn", "cpu", tmp_path, "7"))
+    assert set(place.versions.values()) == {""} and len(place.problems) == 3
 
 
 @pytest.mark.slow

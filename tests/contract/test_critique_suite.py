@@ -82,8 +82,11 @@ def test_attempts_of_a_run_are_a_suite(run: Path, tmp_path: Path) -> None:
         problem = item.fields["problem"]
         assert (item.fields["answer"] == problem.gold[0]) == (item.fields["verdict"] == "correct")
         assert "1: I add them up.\n2: It is " in suite.prompt(item, CHAT).text
-    few = [item.fields["verdict"] for item in suite.items(None, 4)]
-    assert sorted(few) == ["correct", "correct", "wrong", "wrong"]
+    for limit in range(1, len(items) + 3):
+        few = suite.items(None, limit)
+        verdicts = [item.fields["verdict"] for item in few]
+        assert len({item.id for item in few}) == len(few) == min(limit, len(items))
+        assert 0 <= verdicts.count("correct") - verdicts.count("wrong") <= 1
 
 
 def test_a_run_without_pairs_and_a_broken_file_say_so(tmp_path: Path, run: Path) -> None:

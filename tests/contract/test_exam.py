@@ -7,12 +7,14 @@ from random import Random
 
 import pytest
 
+from redqueen.config.toml import load_config
 from redqueen.core.archive import Archive
-from redqueen.core.world import Evidence, Exam
+from redqueen.core.state import StepState
+from redqueen.core.world import Evidence, Exam, new_world
 from redqueen.ledger.run_reader import open_run
-from redqueen.records import Author, Member
+from redqueen.records import Attempt, Author, Member
 from redqueen.rng import stream
-from redqueen.stages.evolve.exam import draw_problems
+from redqueen.stages.evolve.exam import _conclude, draw_problems
 from redqueen.stages.evolve.fitness import TEACHER_FITNESS
 from redqueen.stages.evolve.rasch import fit_rasch
 from tests.problems import addition
@@ -47,6 +49,20 @@ def test_whoever_solves_all_or_nothing_has_a_finite_skill() -> None:
 
 
 # which problems
+
+
+def test_a_problem_that_an_exam_shows_to_be_none_counts_for_nobody_and_leaves_the_archive() -> None:
+    problems = [addition(number) for number in range(10)]
+    world = new_world(0, "run", load_config(None, ["population.students=2"]), 0, problems)
+    state = StepState(world, 3)
+    answers = [
+        (one.id, Attempt(problem, "", "voided" if place == 4 and one.id == "S1" else "correct"))
+        for one in world.students
+        for place, problem in enumerate(problems)
+    ]
+    _conclude(state, problems, answers)
+    assert state.exam is not None and len(state.exam.problems) == len(world.archive) == 9
+    assert problems[4] not in (*state.exam.problems, *world.archive)
 
 
 def test_problems_come_from_all_teachers_and_difficulties_and_those_solved_sometimes_first() -> (

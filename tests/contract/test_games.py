@@ -1,8 +1,10 @@
 """Games in whole runs: what they leave in the ledger, that a resumed run is the same, that hostile
 texts stay in their blocks, and that a run without games is as it was."""
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -13,6 +15,7 @@ from redqueen.errors import ConfigError
 from redqueen.ledger.store import digest
 from redqueen.records import Attempt, Author, Member, Problem
 from redqueen.sandbox import Job, Outcome
+from redqueen.stages.solve.games import _Asked, _judged_turn, _turn
 from redqueen.tasks import RunRules, Void, load_kind
 from redqueen.tasks.code.deduction import CodeO
 from redqueen.tasks.games import GAMES
@@ -271,6 +274,49 @@ def test_a_hostile_attempt_stays_in_its_block(game: str, style: str) -> None:
             assert "``````reasoning\n1: 1. fine\n2: ```\n" in prompt.text
 
 
+LABELS = ["critique", "verdict", "argument", "output", "think", "python", "", "end"]
+WORDS = ["correct", "wrong", "wrong, line 2", "first", "second", "3", "", "`first`", "line 99999"]
+
+
+def random_reply(rng: Random, style: str) -> str:
+    """Blocks that were asked for and others, some twice, some not closed."""
+    blocks = [(rng.choice(LABELS), rng.choice(WORDS)) for _ in range(rng.randint(0, 3))]
+    if style == "compact":
+        return "".join(f">>{label}\n{text}\n" for label, text in blocks) + ">>end"
+    fenced = "\n".join(f"```{label}\n{text}\n```" for label, text in blocks)
+    return f"<answer>\n{rng.choice((fenced, fenced[:-2], rng.choice(WORDS)))}\n</answer>"
+
+
+@pytest.mark.parametrize("style", ["chat", "compact"])
+@pytest.mark.parametrize("game", ["critique", "repair", "debate"])
+def test_whatever_members_reply_a_game_comes_to_its_end(game: str, style: str) -> None:
+    """In the chat format a model may leave out a block that was asked for, or write it twice."""
+    rng, problem, author = Random(game + style), addition(1), Author("S0", 0)
+    answers = {"chat": "<answer>{}</answer>", "compact": ">>output\n{}\n>>end"}[style]
+    attempts = [
+        Attempt(problem, answers.format("3"), "correct", author=author),
+        Attempt(problem, answers.format("4"), "wrong", author=author),
+    ]
+    students = [Member(f"S{n}", "student", n) for n in range(3)]
+    choice, kind = GAMES.settings(game)(type=game), load_kind("code_o")
+    assert isinstance(choice, GameChoice)
+    verdicts = Counter[str]()
+    for seed in range(300):
+        form = load_prompt_format(style)
+        going = Play(game, choice, problem, kind, form, attempts, students, seed)
+        for number, one in enumerate(GAMES[game].rounds, 1):
+            asks = list(enumerate(one.ask(going, choice), 10 * number))
+            for prompt, ask in asks:
+                for _ in range(choice.samples):
+                    asked = _Asked(None, going, one, number, prompt, ask)  # type: ignore[arg-type]
+                    text = random_reply(rng, style)
+                    turn = _turn(asked, text, "wrong", "") if one.judge is None else None
+                    going.turns.append(turn or _judged_turn(asked, text))
+        verdicts.update(turn.verdict for turn in going.turns)
+        assert len(GAMES[game].pay(going, choice).turns) == len(going.turns) > 0
+    assert set(verdicts) == {"correct", "wrong", "malformed"}
+
+
 def test_reasoning_is_found_in_either_format() -> None:
     assert reasoning_of("<think>\na\nb\n</think>\n<answer>1</answer>") == "a\nb"
     assert reasoning_of("a\nb\n</think>\n<answer>1</answer>") == "a\nb"
@@ -307,6 +353,10 @@ def test_few_shot_examples_of_roles_have_the_form_that_is_asked_for(kind: str, r
         (["games.critque=0.2"], "unknown game 'critque'. Did you mean 'critique'?"),
         (["games.critique={sample=4}"], "unknown setting 'sample'. Did you mean 'samples'?"),
         (["games=critique"], "games is a table of shares"),
+        (
+            ["games={mine={type='redqueen.errors:plural', share=0.5}}"],
+            "games.mine: 'redqueen.errors:plural' is no game",
+        ),
     ],
 )
 def test_a_wrong_share_says_what_to_type(settings: list[str], message: str) -> None:

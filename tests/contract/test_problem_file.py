@@ -60,6 +60,16 @@ def test_a_file_of_problems_is_a_suite_by_its_name(puzzles: Path, pool: SandboxP
     assert suite.prompt_version(CHAT) != version
 
 
+def test_a_problem_that_a_file_has_twice_is_one_item(puzzles: Path) -> None:
+    once = load_suite(str(puzzles)).items(None, None)
+    puzzles.write_text(puzzles.read_text() * 2)
+    assert load_suite(str(puzzles)).items(None, None) == once
+    first, second, *_ = (json.loads(line) for line in puzzles.read_text().splitlines())
+    write(puzzles, first, {**second, "key": first["key"]})
+    with pytest.raises(DataError, match="line 2: another problem has the key"):
+        load_suite(str(puzzles)).items(None, None)
+
+
 @pytest.mark.slow
 def test_a_base_is_evaluated_on_a_file(puzzles: Path) -> None:
     result = redqueen.evaluate("pawn", str(puzzles), device="cpu", max_tokens=16)

@@ -226,6 +226,18 @@ def test_what_cannot_be_trained_on_is_refused_by_name_and_holds_nothing_up(
     assert learns(tenant)
 
 
+@pytest.mark.parametrize(
+    "body", [{"optimizer_params": [1]}, {"adam_params": {"grad_clip_norm": 10**400}}]
+)
+def test_a_command_of_an_odd_form_keeps_its_place(
+    server: ModelServer, body: dict[str, Any]
+) -> None:
+    tenant = Tenant(server)
+    failed = tenant.result(tenant.command("optim_step", **body))
+    assert "expected form" in failed["error"] and failed["category"] == "user"
+    assert learns(tenant)
+
+
 def test_a_loss_by_import_path_needs_leave(tokenizer: Any, tmp_path: Path) -> None:
     path = "tests.outside.things:loss"
     item = datum([5, 9, 12], [1.0, 1.0], [-1.0, -1.0])
@@ -394,7 +406,13 @@ def test_keys_are_read_and_checked(tmp_path: Path) -> None:
     assert keys.tenants == ("eve", "ada", "bob")
     assert keys.tenant_of("tml-9876543210") == "bob" and keys.tenant_of("tml-987654321") is None
     assert "tml-" not in repr(keys)
-    for line in ("../x tml-0123456789", "ada short", "ada", "ada sk-0123456789abc"):
+    for line in (
+        "../x tml-0123456789",
+        "ada short",
+        "ada",
+        "ada sk-0123456789abc",
+        "lock tml-0123456789",
+    ):
         file.write_text(line)
         with pytest.raises(ConfigError):
             read_keys(file)
@@ -447,6 +465,24 @@ def test_saved_state_goes_on_as_if_nothing_had_happened(server: ModelServer) -> 
         and "nothing at"
         in tenant.result(tenant.command("load_weights", path=path, optimizer=True))["error"]
     )
+
+
+@pytest.mark.parametrize("optimizer", [True, False])
+def test_weights_are_loaded_into_a_model_of_their_own_shape(
+    server: ModelServer, optimizer: bool
+) -> None:
+    """Into another one, projections would be trained that are not saved, or never be trained."""
+    shapes: Any = ({}, {"rank": 2}, {"train_mlp": False}, {"train_attn": False})
+    tenants = [Tenant(server, **shape) for shape in shapes]
+    paths = [one.result(one.command("save_weights", path="own"))["path"] for one in tenants]
+    for tenant in tenants:
+        for other, path in zip(tenants, paths, strict=True):
+            found = tenant.result(tenant.command("load_weights", path=path, optimizer=optimizer))
+            if other is tenant:
+                assert found["path"] == path
+            else:
+                assert "was saved with rank" in found["error"], found
+        assert learns(tenant)
 
 
 @pytest.mark.parametrize("checkpoint_every", [2, 100])
@@ -593,3 +629,24 @@ def test_the_base_is_what_a_new_adapter_is(server: ModelServer) -> None:
     )
     base = tenant.sample(made["sampling_session_id"], [5, 9], temperature=0.0)
     assert tokens_of(base) == tokens_of(tenant.sample(tenant.snapshot(), [5, 9], temperature=0.0))
+
+
+def test_requests_for_the_same_saved_weights_sit_in_one_slot(server: ModelServer) -> None:
+    tenant, slots = Tenant(server), server.worker.trainer.slots
+
+    def save(**more: Any) -> str:
+        saved = tenant.result(tenant.command("save_weights_for_sampler", path="own", **more))
+        return str(saved["path"])
+
+    def count_slots() -> int:
+        return [who.id for who in slots.occupants if who is not None].count(path)
+
+    path = save()
+    ask = {"model": path, "prompt": [5, 9], "max_tokens": 2}
+    for _ in range(3):
+        assert tenant.http.post("/v1/completions", json=ask).status_code == 200
+    assert count_slots() == 1
+    curve(tenant, 1, 1)
+    assert save(overwrite=True) == path
+    assert tenant.http.post("/v1/completions", json=ask).status_code == 200
+    assert count_slots() == 2  # what replaced them are other weights

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -205,6 +206,42 @@ def test_what_a_full_disk_left_in_a_journal_hides_nothing_after_it(
     monkeypatch.setattr(journal, "_write", write)
     log.append([b"three"])
     assert log.records() == Journal(tmp_path / "journal").records() == [b"one", b"three"]
+
+
+def test_what_a_full_disk_has_not_taken_is_not_there_and_can_be_asked_again(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(server)
+    body = {"session_id": tenant.session, "sampling_session_seq_id": 7, "base_model": "tiny"}
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(journal, "_write", full)
+        refused = tenant.http.post("/api/v1/create_sampling_session", json=body)
+        assert refused.status_code == 503 and "No space left" in refused.json()["detail"]
+    assert tenant.http.get(f"/api/v1/samplers/{tenant.session}:sample:7").status_code == 404
+    assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
+
+
+def test_nobody_waits_while_the_folder_of_another_is_measured(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = list[bool]()
+
+    def measure(*_: Any, **__: Any) -> None:
+        def take() -> None:
+            free.append(server.service.lock.acquire(timeout=5))
+            server.service.lock.release()
+
+        other = Thread(target=take)
+        other.start()
+        other.join()
+
+    monkeypatch.setattr(server.service.disk, "check", measure)
+    Tenant(server)
+    assert free == [True]
 
 
 def test_a_checkpoint_that_cannot_be_written_stops_nobody(

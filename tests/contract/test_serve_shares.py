@@ -247,14 +247,17 @@ class Calls:
 
     def __init__(self, server: ModelServer) -> None:
         self.seen, self._sample = list[list[tuple[int, int]]](), server.engine.sample
-        self.at_end: list[Any] = []
-        self.done: list[list[bool]] = []
+        self.watched: list[Any] = []
+        self.before: list[list[bool]] = []
+        self.after: list[list[bool]] = []
+        """Whoever waits for samples is answered before this is noted."""
         server.engine.sample = self  # type: ignore[method-assign]
 
     def __call__(self, requests: Sequence[Any], *rest: Any, **options: Any) -> Any:
         self.seen.append([(len(one.prompt), one.max_tokens) for one in requests])
+        self.before.append([future.done for future in self.watched])
         result = self._sample(requests, *rest, **options)
-        self.done.append([future.done for future in self.at_end])
+        self.after.append([future.done for future in self.watched])
         return result
 
 
@@ -287,10 +290,10 @@ def test_everything_short_that_waits_is_done_before_the_samples(
                 for numbers in (range(6), range(6, 8))
             )
             brief = ask(server, "t1", sampler, 1, 4)
-            calls.at_end = [*first, *second]
+            calls.watched = [*first, *second]
         other.fetch(brief.id)
         # one pass and all that goes with it, however many commands that is; not the next pass
-        assert calls.done[0] == [True] * len(first) + [False] * len(second)
+        assert calls.before[0] == [True] * len(first) + [False] * len(second)
         busy.result(second[-1].id)
         assert len(passes.seen) == 2
 
@@ -303,10 +306,10 @@ def test_short_samples_wait_for_a_short_turn_of_long_ones(tokenizer: Any, tmp_pa
         with server.service.lock:
             long = ask(server, "t0", first, 6, 100)
             brief = ask(server, "t1", second, 2, 4)
-            calls.at_end = [long, brief]
+            calls.watched = [long, brief]
         small.fetch(brief.id), huge.fetch(long.id)
     assert sorted(calls.seen[0]) == [(2, 4)] * 2 + [(2, 64)] * 6
-    assert calls.done[0] == [False, True]  # it was answered before the call was over
+    assert calls.after[0] == [False, True]  # it was answered before the call was over
     assert all(limit == 36 for call in calls.seen[1:] for _, limit in call)
 
 
@@ -336,12 +339,12 @@ def test_settings_that_need_calls_of_their_own_take_turns_too(
         with server.service.lock:
             many = [ask(server, "t0", first, 1, 4, stop) for stop in range(40, 50)]
             brief = [ask(server, "t1", second, 1, 4, stop) for stop in range(60, 62)]
-            calls.at_end = brief
+            calls.watched = brief
         for one in brief:
             small.fetch(one.id)
         for one in many:
             odd.fetch(one.id)
-    assert [all(done) for done in calls.done].index(True) < 4  # two turns of both
+    assert [all(done) for done in calls.after].index(True) < 4  # two turns of both
     assert len(calls.seen) == 12
 
 

@@ -1,9 +1,10 @@
 """OpenAI's routes, members of a run, and conversations."""
 
+import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,6 +14,7 @@ from redqueen.config.toml import load_config
 from redqueen.core.run import Run
 from redqueen.models.base import load_base
 from redqueen.serve.app import ModelServer
+from redqueen.serve.openai_texts import Texts
 from redqueen.serve.tenants import Keys
 from tests.e2e.processes import TINY
 from tests.serving import Tenant, serving
@@ -64,6 +66,34 @@ def test_a_stop_text_ends_an_answer_and_is_not_part_of_it(client: TestClient) ->
             got = response.json()["choices"][0]["text"]
             assert response.json()["choices"][0]["finish_reason"] == "stop"
         assert got == text[: text.index(stop)]
+
+
+class Bytes:
+    """Tokens are bytes, and each that is no character yet is decoded by itself, as Llama's are."""
+
+    def decode(self, tokens: list[int]) -> str:
+        for end in range(len(tokens), -1, -1):
+            with contextlib.suppress(UnicodeDecodeError):
+                return bytes(tokens[:end]).decode() + "�" * (len(tokens) - end)
+        raise AssertionError
+
+
+@pytest.mark.parametrize("text", ["a😀b", "é", "�", "x�"])
+def test_a_stream_has_no_part_of_a_character(text: str) -> None:
+    texts, tokens = Texts(Bytes(), {}, chat=False), list(text.encode())  # type: ignore[arg-type]
+    streamed = [
+        texts.piece(0, [token], [0.0], "length" if number == len(tokens) else "")
+        for number, token in enumerate(tokens, 1)
+    ]
+    assert "".join(one["choices"][0]["text"] for one in streamed) == text
+
+
+def test_a_stream_ends_with_its_usage_where_that_is_asked_for(client: TestClient) -> None:
+    asked = {**ASK, "n": 2, "max_tokens": 5}
+    whole = client.post("/v1/completions", json=asked).json()["usage"]
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    *_, last = pieces(client.post("/v1/completions", json={**asked, **options}))
+    assert last["choices"] == [] and last["usage"] == whole
 
 
 def test_logprobs_and_several_prompts(client: TestClient) -> None:
@@ -148,3 +178,36 @@ def test_chat_in_the_terminal(run: Path) -> None:
     assert once.exit_code == 0 and once.stdout.strip()
     talk = runner.invoke(app, ["chat", "pawn", "--max-tokens", "8"], input="def f(x):\n\n")
     assert talk.exit_code == 0 and "no English" in talk.stderr
+
+
+class _Bytes:
+    """A tokenizer whose tokens are bytes, and which counts what it decodes."""
+
+    def __init__(self) -> None:
+        self.decoded = 0
+
+    def decode(self, tokens: list[int]) -> str:
+        self.decoded += len(tokens)
+        return bytes(tokens).decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize("told", ["naïve 🐍 text " * 100, "a" * 3000], ids=["mixed", "plain"])
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_long_stream_is_decoded_once(told: str, size: int) -> None:
+    """And not from its beginning with every piece, which would keep all others waiting."""
+    tokenizer = _Bytes()
+    texts, tokens = Texts(cast(Any, tokenizer), {}, chat=False), list(told.encode())
+    got = ""
+    for start in range(0, len(tokens), size):
+        part, is_last = tokens[start : start + size], start + size >= len(tokens)
+        piece = texts.piece(0, part, [0.0] * len(part), "length" if is_last else "")
+        got += piece["choices"][0]["text"]
+    assert got == told and tokenizer.decoded < 12 * len(tokens)
+
+
+def test_bytes_that_never_become_a_character_are_decoded_once_too() -> None:
+    tokenizer = _Bytes()
+    texts = Texts(cast(Any, tokenizer), {}, chat=False)
+    for _ in range(500):
+        texts.piece(0, [0xFF] * 16, [0.0] * 16, "")
+    assert tokenizer.decoded < 20 * 8000

@@ -1,6 +1,7 @@
 """SQL problems: results against an implementation in plain Python, hostile SQL, hidden rows."""
 
 import json
+import sqlite3
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -210,6 +211,31 @@ def test_tables_have_one_spelling_and_columns_one_type() -> None:
     assert text.startswith("CREATE TABLE T (a REAL, b INTEGER, c TEXT, d INTEGER);")
     assert run("SELECT 1", text)["tables"] == text
     assert rows("SELECT typeof(c), count(*) FROM T GROUP BY 1", messy) == [["text", 3]]
+
+
+@pytest.mark.parametrize(
+    ("query", "tables"),
+    [
+        ("SELECT name FROM people", TABLES),
+        ("SELECT name FROM", TABLES),
+        ("SELECT 1", "CREATE TABLE t ("),
+        ("SELECT 1", "CREATE TABLE t (a)"),
+        ("SELECT 1", ""),
+    ],
+)
+def test_no_database_stays_open(query: str, tables: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def connect(budget: runner.Budget, natural: Any = runner.connect) -> Any:
+        opened.append(natural(budget))
+        return opened[-1]
+
+    monkeypatch.setattr(runner, "connect", connect)
+    run(query, tables)
+    for connection in opened:
+        with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+            connection.execute("SELECT 1")
+    assert opened
 
 
 def test_hidden_rows_keep_keys_and_references_and_change_the_rest() -> None:

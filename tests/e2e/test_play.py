@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
+from redqueen.errors import DataError
 from redqueen.evaluate.play import choose_problem, record_answer
 from redqueen.ledger.lock import RunLock
 from redqueen.ledger.people import Inbox
@@ -56,6 +57,16 @@ def test_an_answer_is_graded_recorded_and_followed_by_the_students_attempts(run:
     assert rows == [("Ada", key, "correct"), ("Ada", key, "malformed")] and last == 2
     assert Inbox(run).waiting() == []
     assert digest(run) == before  # an answer changes nothing
+
+
+def test_an_answer_that_cannot_be_recorded_is_graded_all_the_same(run: Path) -> None:
+    key, _ = first_problem(run)
+    text = call("play", run, "--problem", key, "--answer", "-", given="7" * 25_000)
+    assert "malformed" in text and "not recorded: text has 25,000 characters" in text
+    odd = CliRunner().invoke(
+        app, ["play", str(run), "--problem", key, "--answer", "-"], input=b"\xff"
+    )
+    assert odd.exit_code == 1 and isinstance(odd.exception, DataError)
 
 
 def test_without_an_answer_the_problem_is_shown_without_its_gold_and_the_clock_runs(

@@ -3,7 +3,9 @@ out of a run."""
 
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -74,7 +76,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def records(folder: Path, world: int) -> dict[str, list[tuple[object, ...]]]:
-    connection = sqlite3.connect(folder / "run.sqlite")
     found = {}
     for table in (
         "births",
@@ -87,17 +88,17 @@ def records(folder: Path, world: int) -> dict[str, list[tuple[object, ...]]]:
         "updates",
         "metrics",
     ):
-        columns = [
-            row[1] for row in connection.execute(f"PRAGMA table_info({table})") if row[1] != "world"
-        ]
+        columns = [row[1] for row in query(folder, f"PRAGMA table_info({table})")]
+        compared = ", ".join(column for column in columns if column != "world")
         timed = " AND name NOT LIKE 'time/%'" if table == "metrics" else ""
-        found[table] = sorted(
-            connection.execute(
-                f"SELECT {', '.join(columns)} FROM {table} WHERE world = ?{timed}", (world,)
-            ).fetchall(),
-            key=repr,
-        )
+        rows = query(folder, f"SELECT {compared} FROM {table} WHERE world = ?{timed}", world)
+        found[table] = sorted(rows, key=repr)
     return found
+
+
+def query(folder: Path, text: str, *values: object) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        return connection.execute(text, values).fetchall()
 
 
 def test_a_world_of_a_study_has_the_records_it_would_have_alone(runs: tuple[Path, Path]) -> None:
@@ -113,12 +114,11 @@ def test_crossplay_fills_a_matrix_and_keeps_it_in_the_ledger(runs: tuple[Path, P
         and len(world["solved"]) == 2
         and all(len(row) == 2 for row in world["solved"])
     )
-    connection = sqlite3.connect(runs[1] / "run.sqlite")
-    suites = {row[0] for row in connection.execute("SELECT DISTINCT suite FROM evals")}
+    suites = {suite for (suite,) in query(runs[1], "SELECT DISTINCT suite FROM evals")}
     assert suites <= {"crossplay/1", "crossplay/2"} and suites
-    query = "SELECT count(*) FROM problems WHERE step = ?"  # whether anybody solved them or not
-    posed = [connection.execute(query, (step,)).fetchone()[0] for step in (1, 2)]
-    assert world["problems"] == [min(4, count) for count in posed]
+    posed = "SELECT count(*) FROM problems WHERE step = ?"  # whether anybody solved them or not
+    counts = [query(runs[1], posed, step)[0][0] for step in (1, 2)]
+    assert world["problems"] == [min(4, count) for count in counts]
 
 
 def test_crossplay_is_refused_on_another_base(runs: tuple[Path, Path], other_pawn: Path) -> None:
@@ -151,10 +151,10 @@ def test_members_of_all_worlds_are_asked_together_and_count_each_in_its_own(
     assert [(one["world"], one["arm"], one["members"]) for one in found["populations"]] == [
         (1, "duo", duo)
     ]
-    connection = sqlite3.connect(runs[0] / "run.sqlite")
-    kept = connection.execute(
-        "SELECT world, count(DISTINCT subject), count(*) FROM evals WHERE suite LIKE 'eval/%' GROUP BY world"
-    ).fetchall()
+    kept = query(
+        runs[0],
+        "SELECT world, count(DISTINCT subject), count(*) FROM evals WHERE suite LIKE 'eval/%' GROUP BY world",
+    )
     # the single student is its own soup and chosen one; the two have a vote on the one item whose
     # answers can be compared; both beside the base, free and forced
     assert kept == [(0, 5, 15), (1, 6, 16)]
@@ -202,6 +202,14 @@ def test_the_study_of_the_package_has_its_arms_with_six_seeds_each_and_declares_
     rates = {by_arm[arm].update.learning_rate for arm in arms if arm.startswith("single-azr")}
     assert len(rates) == 3 and azr.update.attempts == 1
     assert by_arm["fixed"].is_fixed and not by_arm["4t4s-frozen-teachers"].update.target_pass_rate
+
+
+def test_a_part_of_a_study_is_played_by_naming_arms_and_seeds() -> None:
+    path = find_recipe("study-pawn")
+    worlds = load_study(path, ["seeds=[7]"], ["fixed", "single-azr"])
+    assert [(arm, config.seed) for arm, config in worlds] == [("single-azr", 7), ("fixed", 7)]
+    with pytest.raises(ConfigError, match="Did you mean 'fixed'"):
+        load_study(path, [], ["fixd"])
 
 
 def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ problems that can be read back."""
 import contextlib
 import json
 import shutil
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base, locate
 from redqueen.models.bundled import BUNDLED, place_of
+from redqueen.report.export.members import export_soup
 from redqueen.report.export.problems import difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
 from redqueen.stages.evolve.merge import merge_adapters
@@ -184,6 +186,25 @@ def test_the_soup_is_the_nearest_adapter_to_the_mean(
         best = (u[:, :RANK] * s[:RANK]) @ v[:RANK]
         assert a.shape[0] == RANK
         assert torch.allclose(engine.population.scale * (b @ a).double(), best, atol=1e-6), name
+
+
+def test_the_soup_of_a_run_is_by_its_own_merge(
+    run: Path, engine: TorchEngine, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(run, tmp_path / "run"))
+    with contextlib.closing(sqlite3.connect(other / "run.sqlite")) as ledger, ledger:
+        patch = '{"evolve": {"merge": {"type": "ties"}}}'
+        ledger.execute("UPDATE worlds SET config = json_patch(config, ?)", (patch,))
+    export(other, "--soup", "--out", tmp_path / "soup")
+    export_soup(other, tmp_path / "mean", merge="mean")
+    name, (a, b) = next(
+        iter(merge_adapters([engine.read(2), engine.read(3)], "ties").projections.items())
+    )
+    for how, is_same in (("soup", True), ("mean", False)):
+        saved = load_file(tmp_path / how / "adapter_model.safetensors")
+        own_a, own_b = (saved[f"base_model.model.{name}.lora_{which}.weight"] for which in "AB")
+        assert torch.allclose((own_b @ own_a).T, a @ b, atol=1e-6) == is_same
+    assert "The merge `ties` of the students" in (tmp_path / "soup" / "README.md").read_text()
 
 
 def test_the_card_of_the_soup_has_what_the_run_measured(run: Path, tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from redqueen.report.page import gather_report, report, report_page
 from redqueen.report.run_view import Windows, open_views
 from redqueen.report.sample import sample_proposals
 from redqueen.sandbox.pool import SandboxPool
+from redqueen.tasks.kind import problem_fields
 from tests.problems import addition
 from tests.report.synthetic import Synthetic
 
@@ -514,6 +515,16 @@ def test_a_copy_of_a_held_out_item_is_near_it_and_a_plain_problem_is_not() -> No
         drift_figures._is_near(item.fields["problem"], shingles, sizes) for item in items[:5]
     )
     assert not drift_figures._is_near(addition(7), shingles, sizes)
+
+
+def test_a_run_that_is_measured_on_attempts_has_a_report(run: Path, tmp_path: Path) -> None:
+    attempt = {"answer": "7", "reasoning": "", "verdict": "correct"}
+    suite = tmp_path / "attempts.jsonl"
+    suite.write_text(json.dumps({**problem_fields(addition(1)), **attempt}) + "\n")
+    change = f"UPDATE worlds SET config = json_set(config, '$.evaluate.suite', '{suite}')"
+    with open_views([changed(run, tmp_path / "critics", change)]) as (view,):
+        assert view.setting("evaluate.suite") == str(suite)
+        assert drift_figures.drift(view)["heldout"]["suite"] == str(suite)
 
 
 def test_students_who_come_to_reason_are_spoken_of() -> None:

@@ -1,9 +1,12 @@
 """The live page shows new steps as they come, only reads, and answers nobody it should not."""
 
+import contextlib
 import json
+import socket
 import threading
+import time
 from collections.abc import Iterator
-from http.client import HTTPConnection, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from pathlib import Path
 
 import pytest
@@ -86,6 +89,26 @@ def test_a_name_that_is_not_of_this_machine_is_refused(server: WatchServer) -> N
     assert ask(server, "/../../etc/passwd")[0].status == 404
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_address_that_is_none_is_answered(
+    server: WatchServer, method: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = "127.0.0.1", server.server_address[1]
+    with socket.create_connection(address, timeout=30) as client:
+        client.sendall(f"{method} http://[ HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert b" 404 " in client.recv(100)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_run_that_has_gone_is_said(
+    server: WatchServer, run: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run.rename(run.with_name("elsewhere"))
+    answer, body = ask(server, "/")
+    assert answer.status == 503 and b"no run in" in body
+    assert capfd.readouterr().err == ""
+
+
 def test_without_the_token_nothing_is_shown_elsewhere(open_server: WatchServer) -> None:
     assert open_server.token in open_server.address
     for path, headers in (
@@ -126,3 +149,38 @@ def test_a_browser_sees_steps_come_without_a_complaint(server: WatchServer, run:
         assert browser.evaluate("document.querySelector('#figure-ratings .explained').open")
         browser.wait_for("document.querySelectorAll('#figure-ratings .numbers table').length === 2")
         assert browser.problems == []
+
+
+def test_an_error_that_quotes_a_file_goes_to_the_log_and_not_to_the_terminal(
+    server: WatchServer,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    def fail() -> None:
+        raise KeyError("\x1b[2J")
+
+    monkeypatch.setattr(server.figures, "newest", fail)
+    with pytest.raises(HTTPException):
+        ask(server, "/")
+    (record,) = caplog.records
+    assert "could not answer: KeyError" in record.message
+    assert capfd.readouterr().err == ""
+
+
+def test_connections_that_say_nothing_take_no_more_than_so_many_threads(
+    server: WatchServer,
+) -> None:
+    server._room = threading.BoundedSemaphore(3)
+    address = "127.0.0.1", server.server_address[1]
+    silent = [socket.create_connection(address) for _ in range(3)]
+    with socket.create_connection(address) as late:
+        assert late.recv(1) == b""  # closed at once
+    for connection in silent:
+        connection.close()
+    for _ in range(100):
+        with contextlib.suppress(OSError, HTTPException):
+            assert ask(server, "/")[0].status == 200
+            return
+        time.sleep(0.05)
+    raise AssertionError("the server did not recover")

@@ -10,3 +10,5 @@ def test_selection_finds_the_weaker_student_and_intervals_hold_what_they_say() -
     assert min(result.culled_worse.values()) >= 0.6, result
     assert result.coverage.keys() == {"3", "5", "8"}
     assert all(0.9 < share < 0.99 for share in result.coverage.values()), result
+    exams = result.exam_against_skill
+    assert exams["96 x 1"] < exams["384 x 8"] and exams["384 x 8"] > 0.5, exams

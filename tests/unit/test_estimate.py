@@ -55,7 +55,7 @@ def test_more_gpus_and_shorter_completions_take_less_time() -> None:
 
 
 def test_training_takes_as_long_as_it_was_measured() -> None:
-    """One H200, 0.5B shape: 63,000 tokens/s (`redqueen bench engine`, docs/results.md)."""
+    """One H200, 0.5B shape: 63,000 tokens/s (`redqueen bench engine`, docs/results/engine.md)."""
     settings = ["propose.samples=1000000", "propose.prompts=1", "tasks.kinds=['code_o']"]
     settings += ["population.teachers=1", "solve.attempts=2", "solve.max_tokens=1"]
     settings += ["propose.max_prompt_chars=1"]

@@ -1,6 +1,7 @@
 """Scores of a population: its mean, its majority vote, and the union of its attempts, each against
 the base on the same items with as many votes and attempts."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +12,7 @@ from redqueen.benchmarks.humaneval import HumanEval
 from redqueen.benchmarks.maths.text import normalize
 from redqueen.benchmarks.suite import CHAT, Item
 from redqueen.cli.evaluate import _show
+from redqueen.evaluate.crossplay import Crossplay, _solve_rates
 from redqueen.evaluate.replies import EvalConfig, GradedReply, Model
 from redqueen.evaluate.result import EvalResult
 from redqueen.evaluate.summary import majority_vote
@@ -282,3 +284,10 @@ def test_answers_of_mathematics_that_are_equal_as_numbers_words_or_texts_have_on
 def test_numbers_that_differ_in_their_last_digit_stay_apart_and_endless_answers_are_none() -> None:
     assert normalize("1" * 60) != normalize("1" * 59 + "2")
     assert normalize("1" * 3000) == normalize("") == ""
+
+
+def test_crossplay_without_problems_of_a_step_is_json() -> None:
+    rows = [{"step": 2, "suite": "crossplay/4", "correct": correct} for correct in (0, 1)]
+    world = Crossplay(0, "run", [2, 4], _solve_rates(rows, [2, 4]), [0, 2], rows)
+    table = json.loads(json.dumps(world.to_json(), allow_nan=False))
+    assert table["solved"] == [[None, 0.5], [None, None]]

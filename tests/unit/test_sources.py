@@ -3,6 +3,7 @@ with their line."""
 
 import json
 import sys
+from collections import Counter
 from pathlib import Path
 from random import Random
 
@@ -208,3 +209,14 @@ def test_a_problem_of_a_file_that_does_not_fit_its_kind_is_rejected(
     verdicts = verify(read_payloads(path), pool)
     assert verdicts[0] == Rejection("malformed", "1 different inputs, expected 10, or 8 at least")
     assert [isinstance(verdict, Problem) for verdict in verdicts] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("kinds", "counts"),
+    [(("logic",), {"logic": 5}), (("code_o", "logic"), {"code_o": 3, "logic": 2})],
+)
+def test_programs_and_puzzles_are_as_many_as_are_asked_for(
+    kinds: tuple[str, ...], counts: dict[str, int]
+) -> None:
+    source = load_source(FixedConfig(source="pawn-games"), kinds)
+    assert Counter(kind for kind, _ in source(0, 1, "S0", 5)) == counts

@@ -9,6 +9,7 @@ from redqueen.evaluate.statistics import (
     Accuracy,
     holm,
     mean_interval,
+    paired_difference,
     t_interval,
     t_p,
     t_quantile,
@@ -108,3 +109,11 @@ def test_a_difference_that_is_called_detectable_is_found_four_times_in_five() ->
         found += interval[0] > 0
     assert sum(sizes) / len(sizes) == pytest.approx(0.036, abs=0.002)
     assert 0.75 < found / 1500 < 0.85
+
+
+def test_a_sign_test_over_thousands_of_items_has_a_p() -> None:
+    scores = [1.0] * 1300 + [0.0] * 1200
+    difference = paired_difference(scores, scores[::-1])
+    assert (difference.better, difference.worse, difference.p) == (1200, 1200, 1.0)
+    better = paired_difference([1.0] * 1100 + [0.0] * 900, [0.0] * 1100 + [1.0] * 900)
+    assert better.p == pytest.approx(8.5e-6, rel=0.01)

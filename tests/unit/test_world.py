@@ -87,7 +87,7 @@ def test_a_world_comes_back_from_json_as_it_was() -> None:
     first.hall_of_fame = [PastMember(replace(first.members[1], id="T1@2", slot=8), 2)]
     first.known, first.cells, first.behaviours = {"b", "a", "é"}, {"x/d1"}, {"0", "1"}
     first.steps_without_problem, first.steps_without_update = 2, 3
-    first.stopped = "stopped after step 9"
+    first.stopped, first.rates_rise_from = "stopped after step 9", {"T0.4": 5}
     second = world("archive.cap=3")
     second.restore(json.loads(json.dumps(first.snapshot())))
     assert second == replace(first, archive=second.archive)

@@ -100,6 +100,11 @@ def main() -> None:
 
         typer.echo(f"redqueen: {escape_controls(str(error))}", err=True)
         sys.exit(2)
+    except Exception as error:  # noqa: BLE001  (a bug of ours, and its message may be a file's)
+        from redqueen.cli.console import show_traceback
+
+        show_traceback(error)
+        sys.exit(1)
 
 
 def _end(number: int, frame: object) -> None:

@@ -15,12 +15,11 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from redqueen.cli.bench.rows import best_ms, make_columns
-from redqueen.cli.console import note, print_table
+from redqueen.cli.console import VisibleConsole, note, print_table
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import Device, Json
 from redqueen.config.engine import EngineConfig
@@ -181,7 +180,7 @@ def _fetch_rows(actor: Any) -> Any:
 
 
 def _show(checked: Sequence[Checked], problems: Sequence[str]) -> None:
-    console = Console(highlight=False)
+    console = VisibleConsole(markup=True)
     table = Table(title="workers' places", title_justify="left")
     for column in ("machine", "device", "python", "torch", "base", "walls", "run folder"):
         table.add_column(column)

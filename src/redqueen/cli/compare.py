@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import Json
 from redqueen.report.compare import MATCHES, compare_runs
 from redqueen.report.compare_text import to_markdown
-from redqueen.report.escape import escape_controls
 from redqueen.report.page import comparison_page, write_text
 
 
@@ -33,7 +32,7 @@ def compare(
     """
     comparison = compare_runs([_split(run) for run in runs])
     text = json.dumps(comparison) if as_json else to_markdown(comparison)
-    Console(highlight=False).print(escape_controls(text), soft_wrap=True, markup=False, emoji=False)
+    VisibleConsole().print(text, soft_wrap=True)
     if out is not None:
         write_text(out / "compare.md", to_markdown(comparison))
         write_text(out / "compare.json", json.dumps(comparison, indent=1) + "\n")

@@ -1,16 +1,44 @@
 """The terminal: progress, notes and log messages go to standard error, so that standard output
-stays data."""
+stays data. Whatever is printed may hold what models, or the files of others, say."""
 
 import logging
+import sys
 import time
+import traceback
+from collections.abc import Iterable
+from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from redqueen.report.escape import escape_controls
 
-notes = Console(stderr=True, highlight=False)
+
+class VisibleConsole(Console):
+    """Shows control characters, instead of sending them to the terminal. Texts are no markup,
+    unless it is asked for."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Before widths are measured."""
+        return super().render_str(escape_controls(text), **options)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable():
+                yield segment
+            else:
+                yield segment._replace(text=escape_controls(segment.text))
+
+
+notes = VisibleConsole(stderr=True)
 _LINE_EVERY_S = 20.0
 _WIDE = 1000
 """Characters: more than any table has."""
@@ -20,7 +48,19 @@ _STYLES = {logging.WARNING: "yellow", logging.ERROR: "bold red"}
 def note(text: str, style: str = "") -> None:
     """Print a line as it stands: paths and model outputs may hold brackets, which are no markup,
     and control characters, which are made visible."""
-    notes.print(escape_controls(text), style=style, markup=False, emoji=False, soft_wrap=True)
+    notes.print(text, style=style, soft_wrap=True)
+
+
+def print_table(table: Table, console: Console | None = None) -> None:
+    """A table of which nothing is cut: in a file or a pipe it is as wide as it has to be, in a
+    narrow terminal its cells are wrapped."""
+    console = console or VisibleConsole()
+    for column in table.columns:
+        column.overflow = "fold"
+    if not console.is_terminal:
+        whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
+        console = VisibleConsole(file=console.file, width=max(whole, console.width))
+    console.print(table)
 
 
 def note_others(cores: float) -> None:
@@ -31,21 +71,14 @@ def note_others(cores: float) -> None:
         )
 
 
+def show_traceback(error: Exception) -> None:
+    """A bug's: its message may quote a file."""
+    sys.stderr.write(escape_controls("".join(traceback.format_exception(error))))
+
+
 class _NoteHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         note(self.format(record), _STYLES.get(record.levelno, ""))
-
-
-def print_table(table: Table, console: Console | None = None) -> None:
-    """A table of which nothing is cut: in a file or a pipe it is as wide as it has to be, in a
-    narrow terminal its cells are wrapped."""
-    console = console or Console(highlight=False)
-    for column in table.columns:
-        column.overflow = "fold"
-    if not console.is_terminal:
-        whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
-        console = Console(file=console.file, width=max(whole, console.width), highlight=False)
-    console.print(table)
 
 
 def show_log() -> None:

@@ -5,14 +5,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, RunFolder
 from redqueen.evaluate.suites import expand_names
 from redqueen.report.contamination import WORDS, Contamination, find_contamination
-from redqueen.report.escape import escape_controls
 
 
 def contamination(
@@ -35,13 +33,13 @@ def contamination(
     if as_json:
         typer.echo(json.dumps({result.suite: result.to_json() for result in found}))
         return
-    console = Console(highlight=False)
+    console = VisibleConsole()
     print_table(_table(found), console)
     for result in found:
         for match in result.matches[:show]:
             how = "the same program" if match.same_program else f"{100 * match.shared:.0f} %"
             text = f"{result.suite}: problem {match.problem} and item {match.item}: {how}"
-            console.print(escape_controls(text), markup=False)
+            console.print(text)
 
 
 def _table(found: list[Contamination]) -> Table:

@@ -2,14 +2,13 @@
 ledger."""
 
 import json
-import math
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.crossplay import Crossplay, read_snapshots
 from redqueen.evaluate.crossplay import crossplay as play_crossplay
@@ -36,7 +35,7 @@ def crossplay(
             print(json.dumps([world.to_json() for world in worlds]))
         else:
             for world in worlds:
-                _show(Console(), world)
+                _show(VisibleConsole(), world)
         # last: what was measured is shown even where the disk is full
         ledger.add("evals", [row for world in worlds for row in world.rows])
 
@@ -46,12 +45,12 @@ def _show(console: Console, world: Crossplay) -> None:
         f"{world.arm}: % solved by the students of a step (rows) of the problems posed up to a "
         "step (columns)"
     )
-    console.print(title, highlight=False)
+    console.print(title)
     table = Table()
     table.add_column("students")
     for step in world.steps:
         table.add_column(str(step), justify="right")
     for step, row in zip(world.steps, world.solved, strict=True):
-        cells = ["-" if math.isnan(value) else f"{100 * value:.0f}" for value in row]
+        cells = ["-" if value is None else f"{100 * value:.0f}" for value in row]
         table.add_row(f"step {step}", *cells)
     print_table(table, console)

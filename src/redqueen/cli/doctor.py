@@ -19,6 +19,7 @@ from rich.table import Table
 from redqueen import __version__
 from redqueen.benchmarks.data import VARIABLE
 from redqueen.benchmarks.table import BENCHMARKS
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import Json
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError
@@ -191,7 +192,7 @@ def _installed(topic: str, name: str, otherwise: str, needed: bool = False) -> F
 
 def show_findings(findings: Sequence[Finding], ready: bool) -> None:
     """What is to be done, then what could be, then what is there: in 80 columns."""
-    console = Console(highlight=False, width=min(Console().width, 100))
+    console = VisibleConsole(markup=True, width=min(VisibleConsole().width, 100))
     if ready:
         console.print("[bold green]ready[/]: `redqueen run` plays an arms race on this machine")
     else:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.shapes import SHAPES
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.core.build import Arm
 from redqueen.core.estimate import (
     H200,
@@ -31,7 +31,7 @@ _DEVICES = (1, 8)
 
 def show_plan(arms: Sequence[Arm]) -> None:
     """For all worlds of a study together."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(soft_wrap=True)
     configs = [config for _, config in arms]
     config, size = configs[0], step_size(configs)
     shape = base_shape(config.base)
@@ -51,7 +51,7 @@ def show_plan(arms: Sequence[Arm]) -> None:
         or "nothing by itself (evaluate.suite): redqueen eval RUN --suite all",
     }
     for name, text in rows.items():
-        console.print(f"{name:12} {text}", markup=False)
+        console.print(f"{name:12} {text}")
     if config.device == "cpu":
         console.print("Memory and time are estimated for GPUs only.")
         return
@@ -61,7 +61,7 @@ def show_plan(arms: Sequence[Arm]) -> None:
         engine = config.engine.with_limits(limits)
         configs = [config.model_copy(update={"engine": engine}) for config in configs]
         chosen = ", ".join(f"{name} = {getattr(limits, name):,}" for name in unfitted)
-        console.print(f"{'fitted':12} {chosen}", markup=False)
+        console.print(f"{'fitted':12} {chosen}")
     _show_memory(console, memory(configs, shape, itemsize), gpu)
     table = Table(title=f"time on {gpu.name}, estimated", title_justify="left")
     for column in ("GPUs", "completions", "propose", "solve", "update", "a step", "all steps"):

@@ -9,10 +9,16 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
 from redqueen.cli import gold
-from redqueen.cli.console import SlowLines, note, print_table, progress, warn_if_unsafe
+from redqueen.cli.console import (
+    SlowLines,
+    VisibleConsole,
+    note,
+    print_table,
+    progress,
+    warn_if_unsafe,
+)
 from redqueen.cli.eval_tables import model_table, population_table, proposals_table, tier_table
 from redqueen.cli.options import Device, Json, SandboxMode
 from redqueen.errors import ConfigError
@@ -260,7 +266,7 @@ def _unstored_path(target: Target, unstored: list[str]) -> Path | None:
 
 
 def _show(results: list[EvalResult]) -> None:
-    console = Console()
+    console = VisibleConsole()
     plain: dict[str, dict[str, Any]] = {}
     for result in results:
         if len(result.under_test) > 1:

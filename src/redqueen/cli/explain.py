@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, note, print_table
 from redqueen.cli.options import Json, MovedBase
 from redqueen.errors import ConfigError
 from redqueen.evaluate.explain import Explained
@@ -53,14 +53,14 @@ def explain(
                 task.items,
                 graders.sandbox,
                 task.suite.max_tokens,
-                lambda text: typer.echo(text, err=True),
+                note,
             )
     finally:
         opened.close()
     if as_json:
         print(json.dumps([one.to_json() for one in explained]))
     else:
-        _show(Console(), explained, Path(target).name)
+        _show(VisibleConsole(), explained, Path(target).name)
 
 
 def _show(console: Console, explained: list[Explained], name: str) -> None:
@@ -87,5 +87,4 @@ def _show(console: Console, explained: list[Explained], name: str) -> None:
         f"follows, ignores: of {first.probes} beginnings with one wrong value, the answer that "
         "leads to, and still the gold answer; control: the gold answer after the same beginning "
         "without it.",
-        highlight=False,
     )

@@ -6,8 +6,8 @@ from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import MovedBase, RunFolder
 from redqueen.errors import ConfigError
 from redqueen.ledger.packed import pack_ledger
@@ -174,4 +174,4 @@ def _check_trainer(trainer: str | None, problems: bool, attempts: bool) -> None:
 
 
 def _say(text: str) -> None:
-    Console(highlight=False).print(text, soft_wrap=True, markup=False)
+    VisibleConsole().print(text, soft_wrap=True)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.core.run import Run
 from redqueen.core.world import World
 from redqueen.errors import plural
@@ -28,7 +28,7 @@ def show_final(
     steps_s: float,
 ) -> None:
     """`steps` were played now, in so many seconds."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(soft_wrap=True)
     result, vote = measured or (None, None)
     if len(run.worlds) == 1:
         with open_views([run]) as (view,):
@@ -42,7 +42,6 @@ def show_final(
     console.print(
         f"{plural(steps, 'step')} in {steps_s:.0f} s. Everything is in {run.folder}: "
         "run.sqlite (the ledger), checkpoints/",
-        markup=False,
     )
 
 
@@ -69,13 +68,13 @@ def show_next(run: Run) -> None:
         f"fork {folder} --set steps={further} --set seed=1": "play on with other settings",
         f"digest {folder}": "one hash, equal for runs with equal records",
     }
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(soft_wrap=True)
     page = run.folder / "report.html"
     opened = f"Open {page} in a browser. " if page.exists() else ""
-    console.print(f"{opened}What to try next:", markup=False)
+    console.print(f"{opened}What to try next:")
     width = max(map(len, lines))
     for command, why in lines.items():
-        console.print(f"  redqueen {command:{width}}  {why}", markup=False)
+        console.print(f"  redqueen {command:{width}}  {why}")
 
 
 def suite_label(suite: str) -> str:

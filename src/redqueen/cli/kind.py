@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
-from redqueen.cli.console import warn_if_unsafe
+from redqueen.cli.console import VisibleConsole, warn_if_unsafe
 from redqueen.cli.lazy import new_app
 from redqueen.cli.options import SandboxMode
 from redqueen.config.stages import VerifyConfig
@@ -36,9 +35,9 @@ def kind() -> None:
 @app.command("list")
 def list_kinds() -> None:
     """List the kinds of the package, and what a student has to do."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(soft_wrap=True)
     for name in KINDS:
-        console.print(f"{name:8} {load_kind(name).summary}", markup=False)
+        console.print(f"{name:8} {load_kind(name).summary}")
 
 
 @dataclass(frozen=True)
@@ -72,14 +71,14 @@ def check(
     config = load_config(None, [f"sandbox.unsafe={'true' if sandbox == 'unsafe' else 'false'}"])
     warn_if_unsafe(config.sandbox.unsafe)
     lines = [_read(row, f"{texts}, line {n}") for n, row in read_jsonl(texts, ("proposal",))]
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = VisibleConsole(soft_wrap=True)
     with open_sandbox(config.sandbox) as box:
         problems, failed = [], 0
         for line in lines:
             verdict, remarks = _play(line, name, own, form, box)
             failed += sum(not ok for ok, _ in remarks)
             for ok, remark in remarks:
-                text = escape_controls(f"{'✓' if ok else '✗'} {line.where}: {remark}")
+                text = f"{'✓' if ok else '✗'} {line.where}: {remark}"
                 console.print(Text(text, "green" if ok else "bold red"))
             if isinstance(verdict, Problem):
                 problems.append(verdict)

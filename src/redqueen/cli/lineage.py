@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json, MovedBase, RunFolder
 from redqueen.evaluate.provenance import Provenance, provenance
 from redqueen.ledger.run_reader import RunReader
@@ -27,7 +27,7 @@ def lineage(
     whom. Weights are those of the first snapshot since its birth that has the parents too
     (ledger.snapshot_every), else of the newest checkpoint.
     """
-    console = Console(highlight=False)
+    console = VisibleConsole()
     if member is not None:
         found = provenance(folder, member, world, base)
         if as_json:

@@ -6,14 +6,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import Json
 from redqueen.errors import ConfigError
 from redqueen.ledger.packed import SUFFIXES, is_packed, unpack_ledger
 from redqueen.ledger.run_reader import RunReader, open_run
 from redqueen.ledger.store import FILE, refuse_what_is_there
-from redqueen.report.escape import escape_controls
 
 _FACTS = ("base", "version", "created", "ended")
 
@@ -42,13 +41,13 @@ def open_packed(
     if as_json:
         print(json.dumps(facts))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = VisibleConsole(soft_wrap=True)
     for name, value in facts.items():
         text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        console.print(f"{name:10} {escape_controls(text)}", markup=False)
+        console.print(f"{name:10} {text}")
     place = shlex.quote(str(out or file))
     page = "" if out is not None else " --out report.html"
-    console.print(f"The whole page: redqueen report {place}{page}", markup=False)
+    console.print(f"The whole page: redqueen report {place}{page}")
 
 
 def _describe(run: RunReader) -> dict[str, str | int | list[str]]:

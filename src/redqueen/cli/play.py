@@ -15,9 +15,10 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from redqueen.cli.console import note, warn_if_unsafe
+from redqueen.cli.console import VisibleConsole, note, warn_if_unsafe
 from redqueen.cli.options import RunFolder, SandboxMode
-from redqueen.errors import ConfigError, RedQueenError, unknown
+from redqueen.config.registry import check_vouched
+from redqueen.errors import ConfigError, DataError, RedQueenError, unknown
 from redqueen.evaluate.play import (
     StudentAttempt,
     ask,
@@ -66,7 +67,7 @@ def play(
     author = _name(name)
     if answer is not None and problem is None:
         raise ConfigError("--answer needs --problem KEY: which one is it the answer to?")
-    console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
+    console = VisibleConsole(soft_wrap=True)
     with open_run(folder) as run:
         own = find_world(run, world)
         if kind is not None and kind not in own.config.tasks.kinds:
@@ -74,6 +75,7 @@ def play(
         settings = own.config.sandbox
         if sandbox is not None:
             settings = settings.model_copy(update={"unsafe": sandbox == "unsafe"})
+        check_vouched("sandbox", settings.type)
         warn_if_unsafe(settings.unsafe)
         with open_sandbox(settings) as box:
             while True:
@@ -110,11 +112,11 @@ def _play_round(
     asked = ask(problem)
     if answer is None:
         console.print(Text(f"{problem.kind} {problem.key[:8]}", "bold"))
-        console.print(escape_controls(asked.instruction), style="dim")
+        console.print(asked.instruction, style="dim")
         _show_blocks(console, asked.given)
         text, seconds = _read_answer(console, asked.wanted)
     else:
-        text, seconds = (sys.stdin.read() if answer == "-" else answer), 0.0
+        text, seconds = (_read_input() if answer == "-" else answer), 0.0
     if not text.strip():
         note("no answer: nothing is recorded")
         return False
@@ -127,6 +129,13 @@ def _play_round(
     except RedQueenError as error:
         note(f"your answer is not recorded: {error}", "yellow")
     return True
+
+
+def _read_input() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input is no text in UTF-8: {error}") from error
 
 
 def _read_answer(console: Console, wanted: Sequence[str]) -> tuple[str, float]:
@@ -178,7 +187,7 @@ def _show_verdict(console: Console, attempt: Attempt, seconds: float | None) -> 
     detail = f": {escape_controls(attempt.detail)}" if attempt.detail else ""
     console.print()
     console.print(Text(f"{attempt.verdict}{time_taken}{detail}", _STYLES.get(attempt.verdict, "")))
-    console.print("gold: " + escape_controls(_cut(" · ".join(attempt.problem.gold))))
+    console.print("gold: " + _cut(" · ".join(attempt.problem.gold)))
 
 
 def _show_attempts(console: Console, attempts: Sequence[StudentAttempt]) -> None:
@@ -187,7 +196,7 @@ def _show_attempts(console: Console, attempts: Sequence[StudentAttempt]) -> None
     correct = sum(one.verdict == "correct" for one in attempts)
     console.print(
         f"\nstudents: {correct} of {len(attempts)} attempts are correct"
-        + (f" ({escape_controls(who)})" if who else "")
+        + (f" ({who})" if who else "")
     )
     for place, attempt in enumerate(attempts, 1):
         detail = f" ({escape_controls(_cut(attempt.detail))})" if attempt.detail else ""
@@ -195,13 +204,13 @@ def _show_attempts(console: Console, attempts: Sequence[StudentAttempt]) -> None
         console.print(
             Text(title).append(attempt.verdict, _STYLES.get(attempt.verdict, "")).append(detail)
         )
-        console.print(escape_controls(_cut(attempt.text.strip())))
+        console.print(_cut(attempt.text.strip()))
 
 
 def _show_blocks(console: Console, blocks: Sequence[tuple[str, str]]) -> None:
     for label, text in blocks:
         console.print(Text(f"\n{escape_controls(label)}:", "bold"))
-        console.print(escape_controls(_cut(text.rstrip(), 4 * _MAX_CHARS)))
+        console.print(_cut(text.rstrip(), 4 * _MAX_CHARS))
 
 
 def _cut(text: str, most: int = _MAX_CHARS) -> str:

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import RunFolder
 from redqueen.report.plots import FIGURES
 from redqueen.report.plots import plot as draw
@@ -21,4 +21,4 @@ def plot(
     the report as a picture: `redqueen report --png`.
     """
     path = draw(folder, figure, out, world)
-    Console(highlight=False).print(f"drawn: {path}", soft_wrap=True, markup=False)
+    VisibleConsole().print(f"drawn: {path}", soft_wrap=True)

@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import RunFolders
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.report.chromium import require_chromium
-from redqueen.report.escape import escape_controls
 from redqueen.report.page import gather_report, report_page, write_text
 from redqueen.report.show import show_problem
 from redqueen.sandbox.backends import open_sandbox
@@ -56,7 +55,7 @@ def report(
         write_report(folders, out, png, explain)
         return
     text = show_problem(folders[0], problem)
-    Console(highlight=False).print(text, markup=False, soft_wrap=True, emoji=False)
+    VisibleConsole().print(text, soft_wrap=True)
 
 
 def write_report(
@@ -71,14 +70,13 @@ def write_report(
         sandbox = stack.enter_context(open_sandbox(SandboxConfig())) if explain else None
         data = gather_report(folders, sandbox=sandbox)
     write_text(path, report_page(data))
-    console = Console(highlight=False, emoji=False)
+    console = VisibleConsole(markup=True)
     for view in data["views"]:
         if len(data["views"]) > 1:
-            console.print(f"[bold]{escape(escape_controls(view['name']))}[/]")
+            console.print(f"[bold]{escape(view['name'])}[/]")
         sentences = Table.grid(padding=(0, 1))
         for finding in view["findings"]:
-            text = escape(escape_controls(finding["text"]))
-            sentences.add_row(_MARKS[finding["level"]], text)
+            sentences.add_row(_MARKS[finding["level"]], escape(finding["text"]))
         console.print(sentences)
     size_mb = path.stat().st_size / 1e6
     console.print(f"report: {path} ({size_mb:.1f} MB)", soft_wrap=True, markup=False)

@@ -89,15 +89,23 @@ def study(
             autocompletion=complete_study,
         ),
     ] = "study-pawn",
+    arm: Annotated[
+        list[str] | None,
+        typer.Option(help="Only this arm; may be repeated. By default all."),
+    ] = None,
     out: Out = None,
     base: OtherBase = None,
     device: OtherDevice = None,
     dry_run: DryRun = False,
     settings: Settings = None,
 ) -> None:
-    """Play several sets of rules, with several seeds each, as worlds of one run on one base."""
+    """Play several sets of rules, with several seeds each, as worlds of one run on one base.
+
+    `--set seeds=[3,4]` plays other seeds than the file names.
+    """
     path = find_recipe(file)
-    _start(load_study(path, _override(base, device, settings)), path.stem, out, dry_run)
+    worlds = load_study(path, _override(base, device, settings), arm or ())
+    _start(worlds, path.stem, out, dry_run)
 
 
 def _override(base: str | None, device: str | None, settings: Sequence[str] | None) -> list[str]:

@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
-from redqueen.cli.console import print_table
+from redqueen.cli.console import VisibleConsole, print_table
 from redqueen.cli.options import Json
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import RunSummary, list_runs
@@ -32,10 +30,8 @@ def runs(
         print(json.dumps([{**asdict(run), "folder": str(run.folder)} for run in summaries]))
         return
     if not summaries:
-        Console().print(
+        VisibleConsole().print(
             f"no runs in {root}. `redqueen run` starts one.",
-            highlight=False,
-            markup=False,
             soft_wrap=True,
         )
         return
@@ -48,7 +44,7 @@ def runs(
             run.created[:16].replace("T", " "),
             _state(run),
         )
-        table.add_row(*map(escape, cells))
+        table.add_row(*cells)
     print_table(table)
 
 

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from redqueen.cli.console import warn_if_unsafe
+from redqueen.cli.console import VisibleConsole, warn_if_unsafe
 from redqueen.cli.options import ConfigFile, Json, SandboxMode, Settings
 from redqueen.config.schema import Config
 from redqueen.config.toml import load_config
@@ -75,7 +75,7 @@ def verify(
             for proposal, verdict in zip(proposals, verdicts, strict=True):
                 output.write(json.dumps(_record(proposal, verdict)) + "\n")
     if not as_json:
-        console = Console(highlight=False, soft_wrap=True, emoji=False)
+        console = VisibleConsole(soft_wrap=True)
         for number, (proposal, verdict) in enumerate(zip(proposals, verdicts, strict=True), 1):
             _show(console, number, proposal, verdict)
         console.print(_summary(verdicts), style="bold")
@@ -85,7 +85,7 @@ def _verify_again(folder: Path, config: Config, as_json: bool) -> None:
     warn_if_unsafe(config.sandbox.unsafe)
     with open_sandbox(config.sandbox) as pool:
         result = verify_again(folder, pool)
-    console = Console(highlight=False, soft_wrap=True, emoji=False)
+    console = VisibleConsole(soft_wrap=True)
     if as_json:
         console.print(Text(json.dumps(asdict(result))))
     else:

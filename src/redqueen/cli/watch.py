@@ -4,8 +4,8 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.options import RunFolders
 from redqueen.errors import ConfigError
 from redqueen.ledger.run_reader import open_run
@@ -34,26 +34,23 @@ def watch(
             "Choose another with --port; 0 takes any free one."
         ) from error
     lower_priority()
-    console = Console(highlight=False)
-    console.print(f"watching: {server.address}", soft_wrap=True, markup=False)
+    console = VisibleConsole()
+    console.print(f"watching: {server.address}", soft_wrap=True)
     if is_local(host):
         console.print(
             "with this address people can pose, veto and rate problems; without its token the page "
             "only reads",
-            markup=False,
         )
         used = server.server_address[1]
         console.print(
             f"from another machine: ssh -L {used}:127.0.0.1:{used} THIS-MACHINE, "
             "then open the same address there",
-            markup=False,
         )
     else:
         console.print(
             "anyone with this address can read the run, and the connection is not encrypted: "
             "an SSH tunnel is safer",
-            markup=False,
         )
-    console.print("Ctrl-C stops watching; the run continues.", markup=False)
+    console.print("Ctrl-C stops watching; the run continues.")
     with server, suppress(KeyboardInterrupt):
         server.serve_forever()

@@ -3,22 +3,23 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, ValidationInfo
 
-from redqueen.config.registry import Choice, OneOf, table
+from redqueen.config.registry import Choice, OneOf, UnreadChoice, may_import, table
 from redqueen.errors import ConfigError
 
 RACE = "race"
 _ROUNDING = 1e-6
 
 
-def _choose_games(value: Any) -> dict[str, Choice]:
+def _choose_games(value: Any, info: ValidationInfo) -> dict[str, Choice]:
     if not isinstance(value, Mapping):
         raise ValueError(
             f"games is a table of shares, such as {{ race = 0.8, critique = 0.2 }}; got {value!r}"
         )
+    games, imports = table("game"), may_import(info)
     try:
-        return {name: table("game").choose(_row(name, row)) for name, row in value.items()}
+        return {name: games.choose(_row(name, row), imports=imports) for name, row in value.items()}
     except ConfigError as error:
         raise ValueError(str(error)) from error
 
@@ -49,7 +50,11 @@ def check_games(games: Mapping[str, Choice], students: int) -> None:
         )
         raise ValueError(f"the shares of games add up to {round(total, 6):g}: {advice}")
     for name, choice in games.items():
-        least = table("game")[choice.type].students
+        if isinstance(choice, UnreadChoice):
+            continue
+        least = getattr(table("game")[choice.type], "students", None)
+        if least is None:
+            raise ValueError(f"games.{name}: '{choice.type}' is no game (redqueen.tasks.games)")
         if shares[name] and students < least:
             raise ValueError(
                 f"games.{name} takes {least} students, and there are {students}: set "

@@ -7,19 +7,28 @@
 A row is the thing itself, an `Entry` where it has settings, or an import path where importing it is
 heavy. What comes by import path may carry its settings class as an attribute `settings`; without
 one, a free table `settings = {...}` is passed on as it is.
+
+An import path in a file that somebody else wrote would run their code, or call what the standard
+library has with their settings. So nothing of the standard library is imported, and a stored run is
+read without any import but those that this process has made already or the user vouches for.
 """
 
 import importlib
 import json
+import os
+import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    ConfigDict,
     Field,
     SerializeAsAny,
     ValidationError,
+    ValidationInfo,
     field_validator,
 )
 
@@ -28,6 +37,11 @@ from redqueen.config.section import Section
 from redqueen.errors import ConfigError, unknown
 
 T = TypeVar("T")
+VOUCHED = "REDQUEEN_IMPORTS"
+"""Environment variable: packages, with commas between them, that stored runs may have imported."""
+NO_IMPORTS = {"imports": False}
+"""For pydantic, the context in which stored settings are read."""
+_PATH = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
 
 class Choice(Section):
@@ -65,6 +79,13 @@ class CustomChoice(Choice):
     @property
     def options(self) -> Any:
         return self.settings
+
+
+class UnreadChoice(Choice):
+    """Something by import path as it was stored, with settings that nobody has checked: what they
+    belong to was not imported."""
+
+    model_config = ConfigDict(extra="allow")
 
 
 class Entry(NamedTuple):
@@ -106,8 +127,9 @@ class Registry(Mapping[str, T], Generic[T]):
             return own
         return self._custom if ":" in name else Choice
 
-    def choose(self, value: Any) -> Choice:
-        """The choice that a setting stands for: a name, a table with `type`, or a choice."""
+    def choose(self, value: Any, *, imports: bool = True) -> Choice:
+        """The choice that a setting stands for: a name, a table with `type`, or a choice. Without
+        `imports` only what is vouched for is imported."""
         if isinstance(value, Choice):
             value = value.model_dump()
         if isinstance(value, str) and value.startswith("{"):
@@ -120,12 +142,14 @@ class Registry(Mapping[str, T], Generic[T]):
             raise ConfigError(
                 f"a {self.what} is a name, or a table with `type` and its settings; got {value!r}"
             )
-        settings = self.settings(table["type"])
+        name = table["type"]
+        unread = not imports and ":" in name and name not in self._rows and not is_vouched(name)
+        settings = UnreadChoice if unread else self.settings(name)
         try:
             return settings.model_validate(dict(table))
         except ValidationError as error:
             raise ConfigError(
-                "; ".join(self._explain(table["type"], settings, item) for item in error.errors())
+                "; ".join(self._explain(name, settings, item) for item in error.errors())
             ) from error
 
     def _row(self, name: str) -> Any:
@@ -153,10 +177,48 @@ class Registry(Mapping[str, T], Generic[T]):
 def import_path(what: str, path: str) -> Any:
     """What `package.module:name` stands for."""
     module, _, name = path.partition(":")
+    if _is_pythons_own(module):
+        raise ConfigError(
+            f"the {what} '{path}' cannot be imported: {module} is a module of Python, and nothing "
+            "of it is made for this"
+        )
     try:
         return getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"the {what} '{path}' cannot be imported: {error}") from error
+
+
+def is_vouched(path: str) -> bool:
+    """Whether a stored run may name this without being trusted: its module is imported already, or
+    is in a package that the user has named in `REDQUEEN_IMPORTS`."""
+    module = path.partition(":")[0]
+    if _is_pythons_own(module):
+        return False
+    packages = [name.strip() for name in os.environ.get(VOUCHED, "").split(",") if name.strip()]
+    return module in sys.modules or any(f"{module}.".startswith(f"{one}.") for one in packages)
+
+
+def check_vouched(what: str, name: str) -> None:
+    """Refuse to import what a stored run names, unless it is vouched for."""
+    if ":" in name and not is_vouched(name):
+        package = name.partition(":")[0].partition(".")[0]
+        raise ConfigError(
+            f"the {what} '{name}' is not imported: it is code that the run names. If you trust it, "
+            f"set {VOUCHED}={package}"
+        )
+
+
+def stored_paths(settings: Any) -> list[str]:
+    """Import paths in stored settings that nobody vouches for."""
+    inner = list(settings.values()) if isinstance(settings, Mapping) else settings
+    if isinstance(inner, list | tuple):
+        return sorted({path for part in inner for path in stored_paths(part)})
+    is_path = isinstance(settings, str) and _PATH.fullmatch(settings)
+    return [settings] if is_path and not is_vouched(settings) else []
+
+
+def _is_pythons_own(module: str) -> bool:
+    return module.partition(".")[0] in sys.stdlib_module_names
 
 
 TABLES = {
@@ -196,15 +258,20 @@ def chosen_from(what: str, default: str = "") -> Any:
     """For `Annotated`: a setting that chooses from a table. A table without `type` changes settings
     of the default choice."""
 
-    def choose(value: Any) -> Choice:
+    def choose(value: Any, info: ValidationInfo) -> Choice:
         if default and isinstance(value, Mapping) and "type" not in value:
             value = {"type": default, **value}
         try:
-            return table(what).choose(value)
+            return table(what).choose(value, imports=may_import(info))
         except ConfigError as error:
             raise ValueError(str(error)) from error
 
     return BeforeValidator(choose)
+
+
+def may_import(info: ValidationInfo) -> bool:
+    """Whether settings that are being validated may have anything imported."""
+    return (info.context or {}).get("imports", True) is True
 
 
 def name_from(what: str, *others: str) -> Any:

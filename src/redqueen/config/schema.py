@@ -9,7 +9,7 @@ from pydantic import Field, NonNegativeFloat, field_validator, model_validator
 
 from redqueen.config.engine import EngineConfig, LoraConfig, placement_defaults
 from redqueen.config.games import Games, check_games
-from redqueen.config.registry import name_from, table
+from redqueen.config.registry import UnreadChoice, name_from, table
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.section import Section
 from redqueen.config.stages import (
@@ -259,7 +259,10 @@ class Config(Section):
     @property
     def has_both_roles(self) -> bool:
         """Whether every member is teacher and student."""
-        return bool(getattr(table("match scheme")[self.match.scheme.type], "both_roles", False))
+        scheme = self.match.scheme
+        if isinstance(scheme, UnreadChoice):
+            return False
+        return bool(getattr(table("match scheme")[scheme.type], "both_roles", False))
 
     @property
     def is_fixed(self) -> bool:

@@ -18,9 +18,11 @@ from redqueen.errors import ConfigError, unknown
 _KEYS = ("recipe", "seeds", "outcomes", "migration", "common", "arms")
 
 
-def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
+def load_study(
+    path: Path, settings: Sequence[str], only: Sequence[str] = ()
+) -> list[tuple[str, Config]]:
     """The worlds of a study, by arm and then by seed. What is set on the command line is set in
-    every arm; `seeds` can be, too."""
+    every arm; `seeds` can be, too. `only`: no other arms than these."""
     study = read_toml(path)
     if "arms" not in study and study.keys() <= Config.model_fields.keys():
         raise ConfigError(
@@ -44,10 +46,18 @@ def load_study(path: Path, settings: Sequence[str]) -> list[tuple[str, Config]]:
     if "migration" in study:
         begin = merge(begin, {"evolve": {"migrate_every": study["migration"]}})
     return [
-        (arm, _config(begin, rules, settings, seed))
-        for arm, rules in arms.items()
+        (arm, _config(begin, arms[arm], settings, seed))
+        for arm in _choose(arms, only)
         for seed in seeds
     ]
+
+
+def _choose(arms: dict[str, Any], only: Sequence[str]) -> list[str]:
+    """In the order of the study."""
+    for arm in only:
+        if arm not in arms:
+            raise ConfigError(unknown("arm", arm, arms))
+    return [arm for arm in arms if not only or arm in only]
 
 
 def _config(

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 from tomlkit.items import Item, Table
 
 from redqueen.config.explain import explain
-from redqueen.config.registry import Choice
+from redqueen.config.registry import NO_IMPORTS, Choice
 from redqueen.config.schema import Config, merge
 from redqueen.errors import ConfigError, unknown
 
@@ -51,17 +51,17 @@ def load_config(
     return validate(merge(values, changes))
 
 
-def config_from_toml(text: str) -> Config:
-    """A config as `to_toml` wrote it."""
+def config_from_toml(text: str, *, imports: bool = True) -> Config:
+    """A config as `to_toml` wrote it; one of a run is read without imports."""
     try:
-        return validate(tomllib.loads(text))
+        return validate(tomllib.loads(text), imports=imports)
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(f"the stored config is not valid TOML: {error}") from error
 
 
-def validate(values: Mapping[str, Any]) -> Config:
+def validate(values: Mapping[str, Any], *, imports: bool = True) -> Config:
     try:
-        return Config.model_validate(values)
+        return Config.model_validate(values, context=None if imports else NO_IMPORTS)
     except ValidationError as error:
         raise ConfigError("\n".join(explain(item) for item in error.errors())) from error
 

@@ -15,6 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from redqueen import __version__
+from redqueen.config.registry import VOUCHED, stored_paths
 from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml, to_toml, validate
 from redqueen.core.fit import fit_to_device
@@ -212,12 +213,23 @@ def check_shared(arms: Sequence[Arm]) -> None:
 
 
 def read_arms(folder: Path) -> list[Arm]:
-    """The worlds of a run, by their rules."""
+    """The worlds of a run, by their rules, to play on or to use its members. What they name by
+    import path is imported, so it is named first: it is code of whoever made the run."""
     with closing(open_to_read(folder)) as connection:
         rows = connection.execute("SELECT arm, config FROM worlds ORDER BY world").fetchall()
         text = connection.execute("SELECT value FROM run WHERE name = 'config'").fetchone()
-    config_from_toml(text[0])  # an old setting is named as such
-    return [(row["arm"], validate(json.loads(row["config"]))) for row in rows]
+    config_from_toml(text[0], imports=False)  # an old setting is named as such
+    settings = [json.loads(row["config"]) for row in rows]
+    if paths := stored_paths(settings):
+        log.warning(
+            "%s names code that is imported now: %s. Do this with runs that you trust only; %s=%s "
+            "says that you do.",
+            folder,
+            ", ".join(paths),
+            VOUCHED,
+            ",".join(sorted({path.partition(":")[0].partition(".")[0] for path in paths})),
+        )
+    return [(row["arm"], validate(own)) for row, own in zip(rows, settings, strict=True)]
 
 
 def read_fingerprint(folder: Path) -> str:

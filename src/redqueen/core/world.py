@@ -9,7 +9,7 @@ from typing import Any
 from redqueen.config.schema import Config
 from redqueen.core.archive import Archive, LastSolved
 from redqueen.records import Birth, Member, Problem, Rating, Role
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.kind import load_problem, problem_fields
 from redqueen.tasks.sources import Source
 
@@ -193,6 +193,7 @@ class World:
             "chosen": self.chosen,
             "teacher_rate_factor": self.teacher_rate_factor,
             "trained_tokens": self.trained_tokens,
+            "rates_rise_from": self.rates_rise_from,
             "vetoed": sorted(self.vetoed),
             "comparisons": self.comparisons,
             "role_ratings": {
@@ -208,7 +209,7 @@ class World:
             for past in snapshot["hall_of_fame"]
         ]
         problems = (
-            load_problem(fields, load_kind(fields["kind"])) for fields in snapshot["archive"]
+            load_problem(fields, stored_kind(fields["kind"])) for fields in snapshot["archive"]
         )
         self.archive = Archive(self.config.archive.cap, problems)
         self.archive.last_solved = {
@@ -224,6 +225,7 @@ class World:
         self.chosen = snapshot["chosen"]
         self.teacher_rate_factor = snapshot["teacher_rate_factor"]
         self.trained_tokens = snapshot["trained_tokens"]
+        self.rates_rise_from = dict(snapshot.get("rates_rise_from", {}))
         self.vetoed = set(snapshot["vetoed"])
         self.comparisons = [
             ((better[0], better[1]), (worse[0], worse[1]))

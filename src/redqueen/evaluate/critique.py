@@ -6,7 +6,6 @@ are the gold answer with one character changed, and there is no reasoning to rea
 are asked as critics are in the game.
 """
 
-import hashlib
 import string
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -18,7 +17,7 @@ from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import CORRECT, Graders, PromptStyle, Verdict
 from redqueen.config.stages import VerifyConfig
 from redqueen.errors import DataError
-from redqueen.evaluate.heldout import spread
+from redqueen.evaluate.heldout import hash_prompts, spread
 from redqueen.evaluate.problem_file import read_problem
 from redqueen.jsonl import read_jsonl
 from redqueen.pawn.heldout import load_suite
@@ -42,9 +41,8 @@ class AttemptSuite(ABC):
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]: ...
 
     def prompt_version(self, style: PromptStyle) -> str:
-        prompts = [self.prompt(item, style) for item in self.items(None, None)]
-        texts = [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]
-        return f"{style.prompt_format.name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:6]}"
+        prompts = (self.prompt(item, style) for item in self.items(None, None))
+        return f"{style.prompt_format.name}-{hash_prompts(prompts)}"
 
     def prompt(self, item: suite.Item, style: PromptStyle) -> Prompt:
         given = item.fields
@@ -119,9 +117,12 @@ class CritiqueFile(AttemptSuite):
         items = list(self._read())
         if not items:
             raise DataError(f"{self.path} has no attempt")
-        every = max(1, len(items) // limit) if limit else 1
-        every += limit is not None and every % 2 == 0  # correct and wrong ones take turns
-        return items[::every][:limit]
+        if limit is None or limit >= len(items):
+            return items
+        even = len(items) - len(items) % 2
+        places = [place * even // limit for place in range(limit)]
+        # correct and wrong ones take turns
+        return [items[place - place % 2 + number % 2] for number, place in enumerate(places)]
 
     def _read(self) -> Iterator[suite.Item]:
         known = {**load_kinds(), **load_kinds(*self.kinds)}

@@ -25,7 +25,7 @@ from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve import grade_answers
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +41,8 @@ class Crossplay:
     arm: str
     steps: list[int]
     """Of the snapshots."""
-    solved: list[list[float]]
-    """By the students' step, then by the problems' step."""
+    solved: list[list[float | None]]
+    """By the students' step, then by the problems' step; None where there are no problems."""
     problems: list[int]
     """Their number, by step."""
     rows: list[dict[str, Any]]
@@ -133,7 +133,7 @@ def _read_problem(row: sqlite3.Row) -> Problem:
     return Problem(
         row["problem"],
         row["kind"],
-        load_kind(row["kind"]).load_payload(json.loads(row["payload"])),
+        stored_kind(row["kind"]).load_payload(json.loads(row["payload"])),
         tuple(json.loads(row["gold"])),
         json.loads(row["features"]),
         step=row["step"],
@@ -187,13 +187,13 @@ def _attempt(
     ]
 
 
-def _solve_rates(rows: Sequence[dict[str, Any]], steps: Sequence[int]) -> list[list[float]]:
+def _solve_rates(rows: Sequence[dict[str, Any]], steps: Sequence[int]) -> list[list[float | None]]:
     cells: dict[tuple[int, str], list[int]] = {}
     for row in rows:
         cells.setdefault((row["step"], row["suite"]), []).append(row["correct"])
 
-    def rate(students: int, problems: int) -> float:
+    def rate(students: int, problems: int) -> float | None:
         cell = cells.get((students, f"crossplay/{problems}"))
-        return sum(cell) / len(cell) if cell else float("nan")
+        return sum(cell) / len(cell) if cell else None
 
     return [[rate(students, problems) for problems in steps] for students in steps]

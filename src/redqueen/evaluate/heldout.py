@@ -3,7 +3,7 @@
 import hashlib
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -116,11 +116,15 @@ def _puzzles() -> tuple[tuple[int, Problem], ...]:
 
 
 def _fingerprint(prompt_format: PromptFormat) -> str:
-    """A hash of the prompts for a small problem of each kind: it changes with any word of them."""
-    prompts = [
+    """Of the prompts for a small problem of each kind."""
+    return hash_prompts(
         prompt_format.render(load_kind(problem.kind).ask_answer(problem))
         for problem in small_problems()
-    ]
+    )
+
+
+def hash_prompts(prompts: Iterable[Prompt]) -> str:
+    """It changes with any word of them."""
     texts = [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]
     return hashlib.sha256(repr(texts).encode()).hexdigest()[:6]
 

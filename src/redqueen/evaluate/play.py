@@ -21,7 +21,7 @@ from redqueen.ledger.store import Ledger, open_to_read
 from redqueen.records import Attempt, Problem
 from redqueen.sandbox import Sandbox
 from redqueen.stages.solve import grade_answers
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.kind import Block, Request
 from redqueen.tasks.prompts import Prompt
 from redqueen.tasks.prompts.compact import CompactFormat
@@ -86,7 +86,7 @@ def find_problem(run: RunReader, world: int, key: str) -> Problem:
             "`redqueen export --problems` list the keys."
         )
     (found,) = [one for one in run.problems(world) if one["problem"] == row["problem"]]
-    kind = load_kind(found["kind"])
+    kind = stored_kind(found["kind"])
     payload = kind.load_payload(found["payload"])
     return Problem(found["problem"], found["kind"], payload, (*found["gold"],), found["features"])
 
@@ -100,12 +100,12 @@ def find_world(run: RunReader, number: int) -> WorldInfo:
 
 def ask(problem: Problem) -> Request:
     """What the students were asked."""
-    return load_kind(problem.kind).ask_answer(problem)
+    return stored_kind(problem.kind).ask_answer(problem)
 
 
 def grade(problem: Problem, text: str, sandbox: Sandbox, world: WorldInfo) -> Attempt:
     """The verdict on what a person typed, under the rules of the run."""
-    kinds = {problem.kind: load_kind(problem.kind)}
+    kinds = {problem.kind: stored_kind(problem.kind)}
     (attempt,) = grade_answers([(problem, text)], kinds, _Typed(), sandbox, world.config.verify)
     return attempt
 
@@ -136,7 +136,10 @@ def record_answer(folder: Path, world: int, author: str, attempt: Attempt, secon
         "seconds": seconds,
     }
     inbox = Inbox(folder)
-    action = inbox.add(author, "answer", content, world)
+    try:
+        action = inbox.add(author, "answer", content, world)
+    except ValueError as error:
+        raise DataError(str(error)) from error
     try:
         with RunLock(folder), Ledger.open(folder) as ledger:
             step = ledger.last_step()

@@ -1,6 +1,5 @@
 """A file of verified problems as a suite: what progress in a domain of one's own is measured on."""
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 from redqueen.benchmarks import suite
 from redqueen.benchmarks.suite import PromptStyle
 from redqueen.errors import DataError, unknown
-from redqueen.evaluate.heldout import ProblemSuite
+from redqueen.evaluate.heldout import ProblemSuite, hash_prompts
 from redqueen.jsonl import read_jsonl
 from redqueen.records import Problem, content_key
 from redqueen.tasks import TaskKind, load_kinds
@@ -31,24 +30,31 @@ class ProblemFile(ProblemSuite):
         object.__setattr__(self, "name", Path(self.path).stem)
 
     def prompt_version(self, style: PromptStyle) -> str:
-        prompts = [self.prompt(item, style) for item in self.items(None, None)]
-        texts = [(prompt.system, prompt.text, prompt.stop, *prompt.before) for prompt in prompts]
-        return f"{style.prompt_format.name}-{hashlib.sha256(repr(texts).encode()).hexdigest()[:6]}"
+        prompts = (self.prompt(item, style) for item in self.items(None, None))
+        return f"{style.prompt_format.name}-{hash_prompts(prompts)}"
 
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
-        known = {**load_kinds(), **load_kinds(*self.kinds)}
-        problems = [
-            read_problem(row, known, f"{self.path}, line {number}")
-            for number, row in read_jsonl(Path(self.path), required=("kind",))
-            if row.get("valid", True)
-        ]
-        if not problems:
-            raise DataError(f"{self.path} has no problem")
+        problems = self._read()
         every = max(1, len(problems) // limit) if limit else 1
         return [
             suite.Item(problem.key, {"problem": problem}, problem.kind)
             for problem in problems[::every][:limit]
         ]
+
+    def _read(self) -> list[Problem]:
+        """Each once, however often the file has it."""
+        known = {**load_kinds(), **load_kinds(*self.kinds)}
+        problems: dict[str, Problem] = {}
+        for number, row in read_jsonl(Path(self.path), required=("kind",)):
+            if row.get("valid", True):
+                where = f"{self.path}, line {number}"
+                problem = read_problem(row, known, where)
+                first = problems.setdefault(problem.key, problem)
+                if (first.payload, first.gold) != (problem.payload, problem.gold):
+                    raise DataError(f"{where}: another problem has the key '{problem.key}' too")
+        if not problems:
+            raise DataError(f"{self.path} has no problem")
+        return list(problems.values())
 
 
 def read_problem(row: dict[str, Any], known: dict[str, TaskKind], where: str) -> Problem:

@@ -1,12 +1,14 @@
 """Graded replies in a file, so that an evaluation that was killed goes on where it stopped."""
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from redqueen.errors import explain_disk
 from redqueen.evaluate.replies import EvalConfig, GradedReply
+from redqueen.ledger.durable import open_regular
 
 ReplyKey = tuple[str, str, int]
 """Item, model and sample."""
@@ -38,7 +40,11 @@ class ReplyCache:
             return
         rows = [{"config": asdict(config), "reply": asdict(reply)} for reply in replies]
         lines = "".join(json.dumps(row) + "\n" for row in rows)
-        with explain_disk(self.path), self.path.open("a", encoding="utf-8") as file:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        with (
+            explain_disk(self.path),
+            os.fdopen(open_regular(self.path, flags), "a", encoding="utf-8") as file,
+        ):
             file.write(("" if self._ends_with_newline() else "\n") + lines)
 
     def _ends_with_newline(self) -> bool:

@@ -125,7 +125,7 @@ def select_members(
     return RunMembers(
         folder,
         checkpoint,
-        config_from_toml(about["config"]),
+        config_from_toml(about["config"], imports=False),
         about.get("created", ""),
         base_weights(about),
         tuple(selected),

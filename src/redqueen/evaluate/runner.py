@@ -1,6 +1,7 @@
 """Evaluates models on a suite: samples all replies, grades them while sampling goes on, and returns
 the result as a record."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from redqueen.ledger.run_reader import RunReader
     from redqueen.models.base import Dtype
 
+log = logging.getLogger(__name__)
 _CHUNK = 64
 """Replies that are graded and cached together: a kill loses at most these."""
 
@@ -227,6 +229,8 @@ def _sample_and_grade(
     ]
     all_questions = [question for batch in questions for question in batch]
     done = sum(question.key in graded for question in all_questions)
+    if done:  # they count as they were graded, by whoever wrote the file
+        log.info("%d of %d replies are taken from %s", done, len(all_questions), cache.path)
     on_progress(done, len(all_questions))
 
     def grade(completions: list[TextCompletion]) -> None:

@@ -85,7 +85,7 @@ class Difference:
         if not n:
             return 1.0
         ways = sum(math.comb(n, count) for count in range(fewer + 1))
-        return min(1.0, 2 * ways / float(2**n))
+        return min(1.0, 2 * ways / (1 << n))  # of whole numbers: no float holds 2 ** 1024
 
     def __str__(self) -> str:
         return f"{100 * self.mean:+.1f} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from redqueen.errors import RedQueenError
+from redqueen.ledger.lock import RunLock
 from redqueen.ledger.run_reader import open_run
 from redqueen.ledger.store import Ledger
 from redqueen.records import Rejection
 from redqueen.sandbox import Sandbox
 from redqueen.stages.verify import verify_payloads
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 _log = logging.getLogger(__name__)
 
@@ -36,12 +37,12 @@ class Again:
 
 def verify_again(folder: Path, sandbox: Sandbox) -> Again:
     """Verify every problem of a run under the run's own settings, and record the result there,
-    unless the run is of an older version."""
+    unless the run is of an older version or is being played."""
     count, disagreements = 0, []
     with open_run(folder) as run:
         for world in run.worlds:
             rows = run.problems(world.number)
-            kinds = {row["kind"]: load_kind(row["kind"]) for row in rows}
+            kinds = {row["kind"]: stored_kind(row["kind"]) for row in rows}
             payloads = [
                 (row["kind"], kinds[row["kind"]].load_payload(row["payload"]), None) for row in rows
             ]
@@ -56,7 +57,7 @@ def verify_again(folder: Path, sandbox: Sandbox) -> Again:
                     disagreements.append(Disagreement(row["problem"], world.number, gold))
     again = Again(count, disagreements)
     try:
-        with Ledger.open(folder) as ledger:
+        with RunLock(folder), Ledger.open(folder) as ledger:
             ledger.add("run", [{"name": FACT, "value": json.dumps(asdict(again))}])
     except RedQueenError as error:
         _log.warning("the result is not recorded: %s", error)

@@ -30,5 +30,5 @@ def _replace(text: str) -> str:
         if isinstance(values, dict) and any(
             values.get(section, {}).get("type") in _ENGINES for section in ("engine", "sandbox")
         ):
-            return write(validate(values).without_placement)
+            return write(validate(values, imports=False).without_placement)
     return text

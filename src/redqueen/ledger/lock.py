@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from redqueen.errors import ConfigError, StorageError
-from redqueen.ledger.durable import make_folder
+from redqueen.ledger.durable import make_folder, open_regular
 
 FILE = "lock"
 _TRIES = 10  # `is_held` takes the lock for a moment, too
@@ -55,7 +55,7 @@ class RunLock:
                 "with --out."
             ) from error
         try:
-            descriptor = os.open(self.folder / FILE, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = open_regular(self.folder / FILE, os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise StorageError(
                 f"{self.folder} cannot be locked: {error}. Nothing was changed; "
@@ -103,7 +103,7 @@ class RunLock:
 def is_held(folder: Path) -> bool:
     """Whether a process holds the lock of the run now."""
     try:
-        descriptor = os.open(folder / FILE, os.O_RDONLY)
+        descriptor = open_regular(folder / FILE, os.O_RDONLY)
     except OSError:
         return False
     try:

@@ -1,6 +1,7 @@
 """Members as they are in a checkpoint or a snapshot: who they are, and where their PEFT folders
 are. No engine is needed to read them."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from redqueen.ledger.store import FILE
 from redqueen.records import Rating, Role
 
 T = TypeVar("T")
+_ID = re.compile(r"\w[\w.@-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,9 @@ class SavedMember:
 
 def adapter_name(world: int, member: str) -> str:
     """What an engine is to call the member's adapter when it saves it: `0/S2.30`, or `0/T2@30` in
-    the hall of fame."""
+    the hall of fame. It becomes a path, and a checkpoint may be somebody else's."""
+    if not _ID.fullmatch(member):
+        raise DataError(f"{member[:80]!r} is no name of a member: the checkpoint was tampered with")
     return f"{world}/{member}"
 
 

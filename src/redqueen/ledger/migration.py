@@ -84,6 +84,6 @@ def shadow_older(connection: sqlite3.Connection, schema: int) -> None:
             settings = tomlkit.dumps(rename(tomllib.loads(text)))
             connection.execute("UPDATE run SET value = ? WHERE name = 'config'", (settings,))
     for world, text in connection.execute("SELECT world, config FROM worlds").fetchall():
-        settings = validate(rename(json.loads(text))).model_dump_json()
+        settings = validate(rename(json.loads(text)), imports=False).model_dump_json()
         connection.execute("UPDATE worlds SET config = ? WHERE world = ?", (settings, world))
     connection.execute("PRAGMA query_only = ON")

@@ -7,12 +7,14 @@ from pathlib import Path
 
 from redqueen.errors import ConfigError, StorageError
 from redqueen.ledger.packed import connect_packed, is_packed
+from redqueen.ledger.tables import table_shapes
 
 SCHEMA = 5
 _READABLE = ("1", "2", "3", "4")
 """Older schemas, which are shown as the current one."""
 FILE = "run.sqlite"
 
+_TRIGGERS = "SELECT name FROM sqlite_schema WHERE type = 'trigger'"
 _BUSY_S = 60.0  # only recovery after a kill holds the file, and for far less
 _NOT_A_LEDGER = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB)  # no such table, no database at all
 _NO_WAL = (
@@ -168,7 +170,26 @@ def _has_members(folder: Path) -> bool:
     return any(folder.glob("checkpoints/[0-9]*"))
 
 
+def _check_tables(folder: Path, connection: sqlite3.Connection) -> None:
+    """A view, a trigger or a computed column is SQL of whoever made the file, which reading or
+    writing would run: it may never end."""
+    connection.execute("PRAGMA trusted_schema = OFF")
+    ours = table_shapes()
+    odd = [name for (name,) in connection.execute(_TRIGGERS)]
+    for schema, name, kind, _, _, strict in connection.execute("PRAGMA table_list").fetchall():
+        if schema == "main" and name in ours:
+            columns = connection.execute(f"PRAGMA table_xinfo({name})").fetchall()
+            if kind != "table" or not strict or any(hidden for *_, hidden in columns):
+                odd.append(name)
+    if odd:
+        raise ConfigError(
+            f"{folder / FILE} is no ledger as redqueen writes it: {', '.join(sorted(odd))[:200]} "
+            "would run SQL of its own. Nothing was read."
+        )
+
+
 def _check_schema(folder: Path, connection: sqlite3.Connection, *, to_write: bool) -> int:
+    _check_tables(folder, connection)
     about = dict(
         connection.execute(
             "SELECT name, value FROM run WHERE name IN ('schema', 'version')"

@@ -20,6 +20,9 @@ from redqueen.errors import ConfigError, DataError, explain_disk
 SUFFIXES = (".sqlite.xz", ".sqlite.gz")
 _MOST_BYTES = 2 << 30
 """SQLite takes no more from memory; and a small file may claim to hold any number of zeros."""
+_SMALL = 64 << 20
+_MOST_RATIO = 1000
+"""A ledger's text becomes a tenth or so; only what is made for it becomes less than this."""
 _ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error)
 
 
@@ -48,12 +51,13 @@ def pack_ledger(connection: sqlite3.Connection, out: Path) -> Path:
 def unpack(path: Path) -> bytes:
     """The ledger's file, as SQLite reads it."""
     try:
+        most = min(_MOST_BYTES, max(_SMALL, _MOST_RATIO * path.stat().st_size))
         with _opener(path)(path, "rb") as packed:
-            content: bytes = packed.read(_MOST_BYTES + 1)
+            content: bytes = packed.read(most + 1)
     except _ERRORS as error:
         raise DataError(f"{path} is damaged: {error or type(error).__name__}") from error
-    if len(content) > _MOST_BYTES:
-        raise DataError(f"{path} holds more than {_MOST_BYTES:,} bytes, more than can be read")
+    if len(content) > most:
+        raise DataError(f"{path} holds more than {most:,} bytes, more than a ledger of its size")
     return content
 
 

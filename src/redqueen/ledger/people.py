@@ -11,20 +11,18 @@ Lines that are none of ours are skipped with a message in the log.
 """
 
 import contextlib
-import errno
 import fcntl
 import json
 import logging
 import math
 import os
 import secrets
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from redqueen.errors import ConfigError, explain_disk
-from redqueen.ledger.durable import sync
+from redqueen.ledger.durable import open_regular, sync
 from redqueen.records import PersonAction
 
 log = logging.getLogger(__name__)
@@ -117,7 +115,7 @@ class Inbox:
         is_new = flags & os.O_CREAT and not self.path.exists()
         with contextlib.ExitStack() as stack:
             try:
-                file = _open(self.path, flags)
+                file = open_regular(self.path, flags)
             except OSError as error:
                 if flags & os.O_CREAT:
                     with explain_disk(self.path):
@@ -191,15 +189,6 @@ class Inbox:
         self._steps.setdefault(step, []).extend(known)
         self._taken.update(known)
         self._reached = max(self._reached, step)
-
-
-def _open(path: Path, flags: int) -> int:
-    """Whatever else has the name of the file, nothing waits for it."""
-    file = os.open(path, flags | os.O_NONBLOCK, 0o666)
-    if stat.S_ISREG(os.fstat(file).st_mode):
-        return file
-    os.close(file)
-    raise OSError(errno.EINVAL, "not a file", str(path))
 
 
 def _due(waiting: list[PersonAction]) -> list[PersonAction]:

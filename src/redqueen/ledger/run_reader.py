@@ -85,7 +85,8 @@ class WorldInfo:
 
     @cached_property
     def config(self) -> Config:
-        return validate(self.settings)
+        """What its settings name by import path is not imported, unless you vouch for it."""
+        return validate(self.settings, imports=False)
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,9 @@ class RunReader:
 
     @property
     def config(self) -> Config:
-        """The settings; in a study those of its first world."""
-        return config_from_toml(self.about["config"])
+        """The settings; in a study those of its first world. What they name by import path is not
+        imported, unless you vouch for it."""
+        return config_from_toml(self.about["config"], imports=False)
 
     @property
     def steps(self) -> int:

@@ -209,7 +209,8 @@ def digest(folder: Path) -> str:
 
 def about_of(connection: sqlite3.Connection) -> dict[str, str]:
     """Facts about the whole run, by name."""
-    return dict(connection.execute("SELECT name, value FROM run ORDER BY name").fetchall())
+    rows = connection.execute("SELECT name, value FROM run ORDER BY name").fetchall()
+    return {str(name): str(value) for name, value in rows}
 
 
 def base_weights(about: Mapping[str, str]) -> str:

@@ -11,6 +11,7 @@ from redqueen.pawn.programs import Program, is_reserved, sample_program
 from redqueen.pawn.puzzles import sample_puzzles
 from redqueen.tasks.code.programs import ABDUCTION, DEDUCTION, INDUCTION, Code
 
+_PROGRAMS = (DEDUCTION, ABDUCTION, INDUCTION)
 _excluded = cache(excluded_keys)
 
 
@@ -18,7 +19,7 @@ def random_payloads(
     rng: Random, count: int, tiers: range, kinds: Sequence[str]
 ) -> list[tuple[str, Code]]:
     """That many, the kinds in turn, each of a random tier; deduction where no kind is named."""
-    kinds = [kind for kind in kinds or (DEDUCTION,) if kind in (DEDUCTION, ABDUCTION, INDUCTION)]
+    kinds = [kind for kind in kinds or (DEDUCTION,) if kind in _PROGRAMS]
     payloads: list[tuple[str, Code]] = []
     while kinds and len(payloads) < count:
         program = sample_program(rng, rng.choice(tiers))
@@ -32,8 +33,11 @@ def random_games(
     rng: Random, count: int, tiers: range, kinds: Sequence[str]
 ) -> list[tuple[str, Any]]:
     """Programs and puzzles, half and half, for `pawn-games`; of the kinds that are named."""
+    only_puzzles = bool(kinds) and not set(kinds) & set(_PROGRAMS)
     puzzles = [
-        row for row in sample_puzzles(rng, count // 2, tiers) if not kinds or row[0] in kinds
+        row
+        for row in sample_puzzles(rng, count if only_puzzles else count // 2, tiers)
+        if not kinds or row[0] in kinds
     ]
     return [*random_payloads(rng, count - len(puzzles), tiers, kinds), *puzzles]
 

@@ -9,7 +9,7 @@ from redqueen.evaluate.explain import trace_problems
 from redqueen.records import Problem
 from redqueen.report.run_view import RunView
 from redqueen.sandbox import Sandbox
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.prompts import reasoning_of
 
 MAX_PROBLEMS = 1000
@@ -25,7 +25,7 @@ def mark_departures(view: RunView, items: list[dict[str, Any]], sandbox: Sandbox
     known = [(item, problem) for item, problem in shown if problem is not None][:MAX_PROBLEMS]
     outcomes = trace_problems([problem for _, problem in known], sandbox)
     for (item, problem), outcome in zip(known, outcomes, strict=True):
-        kind = load_kind(problem.kind)
+        kind = stored_kind(problem.kind)
         texts = view.rows(_TEXTS, step=item["step"], number=item["proposal"])
         for attempt, (text,) in zip(item["attempts"], texts, strict=True):
             reasoning = reasoning_of(text)
@@ -35,7 +35,7 @@ def mark_departures(view: RunView, items: list[dict[str, Any]], sandbox: Sandbox
 def _load(view: RunView, key: str) -> Problem | None:
     for row in view.rows(_PROBLEM, problem=key):
         try:
-            payload = load_kind(row["kind"]).load_payload(json.loads(row["payload"]))
+            payload = stored_kind(row["kind"]).load_payload(json.loads(row["payload"]))
         except (RedQueenError, ValueError):
             return None
         return Problem(key, row["kind"], payload, tuple(map(str, json.loads(row["gold"]))), {})

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.errors import RedQueenError
-from redqueen.evaluate.heldout import ProblemSuite
 from redqueen.evaluate.suites import load_suite
 from redqueen.records import Problem
 from redqueen.report.run_view import RunView, round_digits
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.surface import Surface, summarize
 
 MAX_PROBLEMS = 1500
@@ -63,13 +62,15 @@ def _read(view: RunView, first: int, last: int) -> Described:
     rows = view.rows(_QUERY, first=first, last=last)
     step = -(-len(rows) // MAX_PROBLEMS) or 1
     problems = (_load(row) for row in rows[::step])
-    return [(problem, load_kind(problem.kind).surface(problem)) for problem in problems if problem]
+    return [
+        (problem, stored_kind(problem.kind).surface(problem)) for problem in problems if problem
+    ]
 
 
 def _load(row: sqlite3.Row) -> Problem | None:
     """None where the kind cannot be imported here, or no longer reads what it wrote."""
     try:
-        payload = load_kind(row["kind"]).load_payload(json.loads(row["payload"]))
+        payload = stored_kind(row["kind"]).load_payload(json.loads(row["payload"]))
     except (RedQueenError, ValueError):
         return None
     gold = tuple(map(str, json.loads(row["gold"])))
@@ -132,12 +133,11 @@ def _near_heldout(view: RunView, problems: Sequence[Problem]) -> dict[str, Any] 
 
 @lru_cache(4)
 def _index(name: str) -> tuple[dict[tuple[str, ...], list[int]], list[int]]:
-    """The items of a suite by their five-token sequences, and how many each has."""
-    suite = load_suite(name)
-    assert isinstance(suite, ProblemSuite)
+    """The problems of a suite, or those that its attempts are at, by their five-token sequences,
+    and how many each has."""
     by_shingle: dict[tuple[str, ...], list[int]] = defaultdict(list)
     sizes = []
-    for number, item in enumerate(suite.items(None, None)):
+    for number, item in enumerate(load_suite(name).items(None, None)):
         found = _shingles(item.fields["problem"])
         sizes.append(len(found))
         for shingle in found:
@@ -146,7 +146,7 @@ def _index(name: str) -> tuple[dict[tuple[str, ...], list[int]], list[int]]:
 
 
 def _shingles(problem: Problem) -> set[tuple[str, ...]]:
-    text = "\n".join(text for _, text in load_kind(problem.kind).show(problem))
+    text = "\n".join(text for _, text in stored_kind(problem.kind).show(problem))
     words = [problem.kind, *_TOKEN.findall(text)]
     return {tuple(words[place : place + 5]) for place in range(max(1, len(words) - 4))}
 

@@ -109,8 +109,10 @@ def write_text(path: Path, text: str) -> Path:
     part = path.with_name(f".{path.name}.part")
     with explain_disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        part.unlink(missing_ok=True)  # a link there would lead elsewhere
         try:
-            part.write_text(text, encoding="utf-8")
+            with part.open("x", encoding="utf-8") as file:
+                file.write(text)
             part.replace(path)
         finally:
             part.unlink(missing_ok=True)

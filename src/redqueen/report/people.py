@@ -12,7 +12,7 @@ from redqueen.errors import ConfigError
 from redqueen.ledger.people import Inbox
 from redqueen.report.run_view import RunView, round_digits
 from redqueen.stages.reward.people import fit_bradley_terry
-from redqueen.tasks import TaskKind, load_kind
+from redqueen.tasks import TaskKind, stored_kind
 
 MAX_ROWS = 200
 """Of what people did, the newest; the ledger has all."""
@@ -108,7 +108,7 @@ def _kinds(view: RunView) -> list[dict[str, Any]]:
     kinds = []
     for name in view.setting("tasks.kinds", ()):
         try:
-            kind = load_kind(name)
+            kind = stored_kind(name)
         except ConfigError:
             continue
         kinds.append(

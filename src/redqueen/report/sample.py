@@ -12,7 +12,7 @@ from typing import Any
 from redqueen.errors import ConfigError
 from redqueen.records import Problem
 from redqueen.report.run_view import RunView, round_digits
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 MAX_CHARS = 9_000_000
 """Of all texts on a page together."""
@@ -85,7 +85,7 @@ def show_problem(row: sqlite3.Row) -> list[tuple[str, str]]:
     imported here."""
     payload, gold = json.loads(row["payload"]), tuple(map(str, json.loads(row["gold"])))
     try:
-        kind = load_kind(row["kind"])
+        kind = stored_kind(row["kind"])
         problem = Problem(row["problem"], row["kind"], kind.load_payload(payload), gold, {})
         blocks = list(kind.show(problem))
     except (ConfigError, ValueError):

@@ -72,7 +72,7 @@ def student_answers(view: RunView, suite: str, step: int) -> dict[str, Answers]:
 
 
 def attempts_together(view: RunView, suite: str, step: int) -> int:
-    """how many votes and attempts the students share: as many as the base or one of them made,
+    """How many votes and attempts the students share: as many as the base or one of them made,
     and at least one each. 0 where not all students were measured."""
     query = """SELECT max(sample) + 1 AS n FROM evals
         WHERE world = :world AND suite = :suite AND step = :step AND subject = :subject"""

@@ -11,9 +11,11 @@ import gzip
 import hmac
 import ipaddress
 import json
+import logging
 import os
 import secrets
 import socket
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -32,11 +34,15 @@ from redqueen.ledger.run_reader import open_run
 from redqueen.report.actions import act
 from redqueen.report.page import gather_report, report_page, to_json
 
+_log = logging.getLogger(__name__)
+
 LIVE_CHARS = 1_500_000
 """Of problems on a live page: it is sent again with every step."""
 _REST = 20
 """Pause between two gatherings, in multiples of the CPU time of the last: at most a twentieth of
 one core is used."""
+_MAX_CLIENTS = 100
+"""Connections at a time, each with a thread: more are closed at once."""
 _MAX_BODY = 128 * 1024
 _LOCAL = ("localhost", "127.0.0.1", "::1")
 _TEXT = "text/plain; charset=utf-8"
@@ -100,7 +106,26 @@ class WatchServer(ThreadingHTTPServer):
         """Only this machine can connect: anybody there may read, and whoever has the token may take
         part. Elsewhere the token is for reading, and nobody takes part."""
         self.token = secrets.token_urlsafe(24)
+        self._room = threading.BoundedSemaphore(_MAX_CLIENTS)
         super().__init__((host, port), _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._room.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._room.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """In the log, where control characters are shown: an error may quote a file."""
+        error = sys.exception()
+        if not isinstance(error, OSError):  # clients go whenever they like
+            _log.error("the live page could not answer: %s: %s", type(error).__name__, error)
 
     @property
     def address(self) -> str:
@@ -137,21 +162,35 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def do_GET(self) -> None:
-        path, query = urlsplit(self.path).path, parse_qs(urlsplit(self.path).query)
+        path, query = self._read_address()
         if not self._authorize(query):
             return
-        if path == "/":
-            page = report_page(self._figures(), live=True)
-            self._send(200, "text/html; charset=utf-8", page)
-        elif path == "/data.json":
-            data = self._figures()
-            if query.get("seen") == [data["stamp"]]:
-                self._send(204)
+        try:
+            if path == "/":
+                page = report_page(self._figures(), live=True)
+                self._send(200, "text/html; charset=utf-8", page)
+            elif path == "/data.json":
+                self._send_news(query)
             else:
-                body = to_json({"version": __version__, "live": True, **data})
-                self._send(200, "application/json", body)
+                self._send(404, _TEXT, "not found\n")
+        except RedQueenError as error:  # it was moved, say, or its disk fails
+            self._send(503, _TEXT, f"{error}\n")
+
+    def _send_news(self, query: dict[str, list[str]]) -> None:
+        data = self._figures()
+        if query.get("seen") == [data["stamp"]]:
+            self._send(204)
         else:
-            self._send(404, _TEXT, "not found\n")
+            body = to_json({"version": __version__, "live": True, **data})
+            self._send(200, "application/json", body)
+
+    def _read_address(self) -> tuple[str, dict[str, list[str]]]:
+        """The path and the query; of something that is no address an empty path."""
+        try:
+            parts = urlsplit(self.path)
+        except ValueError:
+            return "", {}
+        return parts.path, parse_qs(parts.query)
 
     def do_POST(self) -> None:
         """Take in what a person did: a JSON object with view, author, action and content."""
@@ -185,7 +224,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Why somebody may not take part: a status and a reason; 0 where they may. A page of
         another origin gets no cookie of ours, and cannot name our origin as its own."""
         host, length = self.headers.get("Host", ""), self.headers.get("Content-Length", "")
-        if urlsplit(self.path).path != "/people":
+        if self._read_address()[0] != "/people":
             return 404, "not found"
         if not self.server.is_local:
             return 403, "people take part on the machine of the run: use an SSH tunnel"
@@ -254,8 +293,7 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in all_headers.items():
             self.send_header(name, value)
         self.end_headers()
-        with suppress(ConnectionError):
-            self.wfile.write(body)
+        self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  (the name is inherited)
         """Log nothing: requests may hold anything, and the terminal may be the run's."""

@@ -140,8 +140,12 @@ def http_server(server: ModelServer, **options: Any) -> Any:
     """A uvicorn server of the application; it ends when the engine fails."""
     import uvicorn
 
+    from redqueen.serve.connections import PatientProtocol, allow_connections
+
+    allow_connections()
     config = uvicorn.Config(
         server.app,
+        http=PatientProtocol,
         log_level="warning",
         access_log=False,
         timeout_keep_alive=75,

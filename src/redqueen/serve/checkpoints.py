@@ -65,7 +65,7 @@ class Checkpoints:
             answers = {**self._answers(model, settled), **(also or {})}
         model.checkpointed, model.steps_at_checkpoint = sequence, model.steps
         model.settled = settled
-        self.service.write_model(model, answers)  # without the lock: others need not wait for it
+        model.write(answers)  # without the lock: others need not wait for it
         with self.service.lock:
             model.history = {n: one for n, one in model.history.items() if n > settled}
             model.history_bytes = sum(map(len, model.history.values()))

@@ -66,7 +66,7 @@ def _weights(call: Call, name: Any) -> SamplerWeights:
     if isinstance(name, str) and (name in service.samplers or name.startswith("tinker://")):
         if name in service.samplers:
             return service.sampler(call.tenant, name)
-        return service.sampler_of(call.tenant, name, name)
+        return service.saved_weights(call.tenant, name)
     names = {call.gate.served: service.base, **service.members}
     if name not in names:
         raise Refused(unknown("model", str(name)[:120], names), 404)
@@ -137,14 +137,15 @@ async def _answer(
         for number, order in enumerate(orders):
             told = on_piece(number * order.count) if streams else None
             futures.append(await call.run(call.service.sample, call.tenant, weights, order, told))
-        texts = Texts(call.service.engine.tokenizer, request, chat)
+        texts = Texts(call.service.engine.tokenizer, request, chat, sum(map(len, prompts)))
         if streams:
-            stream = _stream(futures, pieces, texts, len(orders) * orders[0].count)
+            with_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+            stream = _stream(futures, pieces, texts, len(orders) * orders[0].count, with_usage)
             return _Stream(stream, lambda: _give_up(call, futures))
         sequences = []
         for future in futures:
             sequences += (await _result(call, future))["sequences"]
-        return JSONResponse(texts.whole(sequences, sum(map(len, prompts))))
+        return JSONResponse(texts.whole(sequences))
     except BaseException:  # disconnected, or one of them was refused
         _give_up(call, futures)
         raise
@@ -194,7 +195,7 @@ async def _result(call: Call, future: Future) -> dict[str, Any]:
 
 
 async def _stream(
-    futures: list[Future], pieces: Any, texts: Texts, count: int
+    futures: list[Future], pieces: Any, texts: Texts, count: int, with_usage: bool
 ) -> AsyncIterator[str]:
     """Server-sent events: text as soon as it is certain, then [DONE]."""
     running = count
@@ -210,4 +211,6 @@ async def _stream(
             continue
         running -= bool(finish)
         yield f"data: {json.dumps(texts.piece(number, tokens, logprobs, finish))}\n\n"
+    if with_usage:
+        yield f"data: {json.dumps(texts.usage_piece())}\n\n"
     yield "data: [DONE]\n\n"

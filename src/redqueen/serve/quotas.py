@@ -14,6 +14,9 @@ class Quotas:
     requests_in_flight: int = 4096
     tokens_to_step: int = 8_000_000
     """Of one model, whose gradients wait for a step: they are kept to be computed again."""
+    models_ever: int = 4096
+    """Models that there are, those of sessions that ended included: each is a folder, and something
+    in memory."""
     sessions: int = 256
     disk_mb: float = 20_000.0
     """Of a tenant's folder: journals, checkpoints, saved weights."""
@@ -21,6 +24,10 @@ class Quotas:
     """Largest request."""
     samplers: int = 8
     """Unnamed samplers that live, of one model; the oldest goes first."""
+    remembered: int = 4096
+    """Samplers of saved weights and sessions that ended; the oldest are forgotten first."""
+    unsettled_mb: float = 64.0
+    """Commands of a model that a checkpoint cannot take up, as gradients wait for a step."""
 
     def check_load(self, tokens: int, in_flight: int, requests: int) -> None:
         """Whether a request of so many tokens may come in beside those that are there."""
@@ -37,7 +44,13 @@ class Quotas:
                 429,
             )
 
-    def check_models(self, count: int) -> None:
+    def check_models(self, count: int, ever: int) -> None:
+        if ever >= self.models_ever:
+            raise Refused(
+                f"your folder holds {ever:,} models, most of them of sessions that ended. "
+                "Whoever runs the server can remove old ones.",
+                403,
+            )
         if count >= self.models:
             raise Refused(
                 f"you have {count} models in living sessions, which is all that a tenant may "
@@ -58,6 +71,13 @@ class Quotas:
             raise Refused(
                 f"{waiting:,} tokens wait for an optimizer step of this model, and this has "
                 f"{more:,} more; there may be {self.tokens_to_step:,}. Step more often."
+            )
+
+    def check_unsettled(self, bytes_: int) -> None:
+        if bytes_ > self.unsettled_mb * 1e6:
+            raise Refused(
+                f"{bytes_ / 1e6:.0f} MB of this model's requests are kept because gradients wait "
+                "for an optimizer step: step first."
             )
 
     def check_disk(self, used_bytes: int, more: int) -> None:

@@ -21,10 +21,39 @@ def pack_record(sequence: int, kind: str, body: bytes) -> bytes:
     return _RECORD.pack(sequence, len(kind)) + kind.encode() + body
 
 
+def pack_skip(sequence: int, error: Refused) -> tuple[Skip, bytes]:
+    """What a command becomes that cannot be carried out."""
+    told = str(error).encode("utf-8", "replace")
+    return Skip(told.decode()), pack_record(sequence, "skip", told)
+
+
 def unpack_record(record: bytes) -> tuple[int, str, bytes]:
     sequence, length = _RECORD.unpack_from(record)
     end = _RECORD.size + length
     return sequence, record[_RECORD.size : end].decode(), record[end:]
+
+
+def forget_old(service: "Service", tenant: str) -> None:
+    """Of a tenant's sessions that ended without models, and of its samplers of saved weights, the
+    newest stay. The service's lock is held."""
+    most = service.quotas.remembered
+    used = {model.session for model in service.models.values()}
+    ended = [
+        one.id
+        for one in service.sessions.values()
+        if one.tenant == tenant and not one.alive and one.id not in used
+    ]
+    for id_ in ended[: max(0, len(ended) - most)]:
+        del service.sessions[id_]
+    named = [id_ for id_, one in service.samplers.items() if _is_named(service, tenant, id_, one)]
+    for id_ in named[: max(0, len(named) - most)]:
+        del service.samplers[id_]
+
+
+def _is_named(service: "Service", tenant: str, id_: str, weights: SamplerWeights) -> bool:
+    session = service.sessions.get(id_.partition(":")[0])
+    owner = weights.tenant if session is None else session.tenant
+    return weights.model is None and not weights.tasks and owner in (tenant, None)
 
 
 def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
@@ -40,6 +69,8 @@ def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
                 service.samplers[id_] = service.sampler_of(tenant, id_, entry["path"])
             except Refused:
                 continue  # what it sampled from was deleted
+    forget_old(service, tenant)
+    place.keep(service.sessions, service.samplers)
 
 
 def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:

@@ -9,24 +9,25 @@ repeat their requests notice nothing.
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 from redqueen.config.engine import LoraConfig
 from redqueen.engine.shared import SharedEngine
 from redqueen.rng import seed_for
-from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Skip, Snapshot
+from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Snapshot
 from redqueen.serve.disk import DiskUse
 from redqueen.serve.futures import Future, FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.losses import check_importable
 from redqueen.serve.quotas import Quotas
-from redqueen.serve.restore import open_tenant, pack_record
+from redqueen.serve.restore import forget_old, open_tenant, pack_record, pack_skip
 from redqueen.serve.sampling import SampleQueue
 from redqueen.serve.state import (
     SESSION_S,
+    TOKEN_BYTES,
     Model,
     Queued,
     SamplerWeights,
@@ -39,15 +40,16 @@ from redqueen.serve.store import (
     ModelFolder,
     open_server_folder,
     parse_path,
-    write_json,
 )
 from redqueen.serve.tenant_folders import TenantFolder
 
 BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
-_SMALL = 65_536
-"""Commands of fewer bytes are taken from tenants whose disk is full, too: a step frees some."""
+_ENTRY = 256
+"""Bytes of a session or a sampler in a tenant's journal."""
+_SMALL, _SPARE = 65_536, 0.05
+"""A step frees some disk: smaller commands are taken up to this much beyond the quota."""
 
 
 class Service:
@@ -74,6 +76,8 @@ class Service:
         self.samplers: dict[str, SamplerWeights] = {}
         self.members: dict[str, SamplerWeights] = {}
         """Of a run, by name: everybody may sample from them."""
+        self._saved: WeakValueDictionary[tuple[str, str], SamplerWeights] = WeakValueDictionary()
+        """By path and the time of saving, as long as they are in a slot or asked for."""
         self.active: dict[str, float] = {}
         """When each tenant was answered last."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -85,14 +89,14 @@ class Service:
         for name, place in self.tenants.items():
             open_tenant(self, name, place)
 
-    # sessions
-
     def create_session(self, tenant: str) -> str:
         id_ = uuid.uuid4().hex
+        self.disk.check(tenant, _ENTRY)
         with self.lock:
             own = [one for one in self.sessions.values() if one.tenant == tenant and one.alive]
             self.quotas.check_sessions(len(own))
             self.sessions[id_] = Session(id_, tenant)
+            forget_old(self, tenant)
         self.tenants[tenant].log({"session": id_})
         return id_
 
@@ -124,17 +128,19 @@ class Service:
                 "Take less, or have it started with a larger --rank."
             )
         id_ = f"{session}:train:{number}"
+        if id_ not in self.models:  # before the lock: it may walk over many files
+            self.disk.check(tenant, 12 * self.engine.parameters_each)
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
-            alive = [one for one in self._models_of(tenant) if self.sessions[one.session].alive]
-            self.quotas.check_models(len(alive))
-            self.disk.check(tenant, 12 * self.engine.parameters_each)
+            own = self._models_of(tenant)
+            alive = [one for one in own if self.sessions[one.session].alive]
+            self.quotas.check_models(len(alive), len(own))
             owner.seen = time.monotonic()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
             model = Model(id_, tenant, session, shape, files, journal, metadata or {})
-            self.write_model(model, {})
+            model.write({})
             self.models[id_] = model
         return model
 
@@ -160,11 +166,14 @@ class Service:
             raise Refused(f"request {sequence} is far ahead: {model.executed} were answered", 429)
         try:
             command = self.decode(kind, body)
-            if len(body) > _SMALL:
-                self.disk.check(tenant, len(body))
+            spare = _SPARE * self.quotas.disk_mb if len(body) <= _SMALL else 0.0
+            if kind != "optim_step":
+                self.disk.check(tenant, len(body), spare_mb=spare)
+                self.quotas.check_unsettled(model.unsettled_bytes)
             record = pack_record(sequence, kind, body)
         except Refused as error:  # it keeps its place, or those after it would wait for ever
-            command, record = _skip(sequence, error)
+            command, record = pack_skip(sequence, error)
+        tokens = max(command.tokens, len(record) // TOKEN_BYTES)
         id_ = model.request_id(sequence)
         with self.lock:
             while sequence in model.reserved:  # sent twice at once: not answered before it is safe
@@ -176,13 +185,14 @@ class Service:
                 return Future(id_, tenant)  # answered long ago
             load = self.futures.tokens.get(tenant, 0), self.futures.requests.get(tenant, 0)
             try:
-                self.quotas.check_load(command.tokens, *load)
+                self.quotas.check_load(tokens, *load)
             except Refused as error:
                 if error.status != 413:
                     raise
-                command, record = _skip(sequence, error)
+                command, record = pack_skip(sequence, error)
+                tokens = 0
             self.sessions[model.session].seen = time.monotonic()
-            future = self.futures.add(id_, tenant, command.tokens)
+            future = self.futures.add(id_, tenant, tokens)
             model.reserved.add(sequence)
         try:
             model.journal.append([record])
@@ -223,11 +233,14 @@ class Service:
     def create_sampler(self, tenant: str, session: str, number: int, path: str | None) -> str:
         """A sampling session: of saved weights, or of the base."""
         self._session(tenant, session)
+        self.disk.check(tenant, _ENTRY)
         id_ = f"{session}:sample:{number}"
         with self.lock:
             if id_ not in self.samplers:
-                self.samplers[id_] = self.sampler_of(tenant, id_, path)
+                weights = self.sampler_of(tenant, id_, path)
                 self.tenants[tenant].log({"sampler": id_, "path": path})
+                self.samplers[id_] = weights
+                forget_old(self, tenant)
         return id_
 
     def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
@@ -236,6 +249,16 @@ class Service:
         folder, _ = self.saved_folder(tenant, path)
         inner = folder / "adapters" / MODEL
         return SamplerWeights(id_, tenant, folder=inner if inner.is_dir() else folder)
+
+    def saved_weights(self, tenant: str, path: str) -> SamplerWeights:
+        """For requests that name a path: all that name it share a slot."""
+        _, about = self.saved_folder(tenant, path)
+        key = path, str(about["time"])
+        with self.lock:
+            weights = self._saved.get(key)
+            if weights is None:
+                weights = self._saved[key] = self.sampler_of(tenant, path, path)
+        return weights
 
     def sampler(self, tenant: str, id_: Any) -> SamplerWeights:
         weights = self.samplers.get(id_) if isinstance(id_, str) else None
@@ -312,32 +335,10 @@ class Service:
     def saved_folder(self, tenant: str, path: Any) -> tuple[Path, dict[str, Any]]:
         model_id, kind, name = parse_path(path)
         model = self.model(tenant, model_id)
-        about = self.about_saved(model, kind, name)
+        about = model.files.about(kind, name)
         if not about:
             raise Refused(f"there is nothing at {path}: it was deleted, or its time is over", 404)
         return model.files.saved(kind, name), about
-
-    def about_saved(self, model: Model, kind: str, name: str) -> dict[str, Any]:
-        return model.files.about(kind, name) or {}
-
-    def write_model(self, model: Model, answers: Mapping[str, Any]) -> None:
-        state = {
-            "id": model.id,
-            "session": model.session,
-            "shape": asdict(model.shape),
-            "metadata": model.metadata,
-            "checkpoint": model.checkpointed,
-            "settled": model.settled,
-            "steps": model.steps_at_checkpoint,
-            "answers": answers,
-        }
-        write_json(model.files.folder / "model.json", state)
-
-
-def _skip(sequence: int, error: Refused) -> tuple[Skip, bytes]:
-    """What a command becomes that cannot be carried out."""
-    told = str(error).encode("utf-8", "replace")
-    return Skip(told.decode()), pack_record(sequence, "skip", told)
 
 
 def _bare(engine: SharedEngine) -> Any:

@@ -1,15 +1,15 @@
 """Models and samplers as the server holds them."""
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from redqueen.serve.commands import Command, ForwardBackward, ModelShape, SampleOrder
 from redqueen.serve.futures import Future
 from redqueen.serve.journal import Journal
-from redqueen.serve.store import ModelFolder
+from redqueen.serve.store import ModelFolder, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from redqueen.models.adapter import Adapter
 
 
+TOKEN_BYTES = 64
+"""Of a request, for each of its tokens: more than any needs."""
 SESSION_S = 300.0
 """A session from which nothing has come for so long is over."""
 
@@ -32,7 +34,7 @@ class Session:
         return time.monotonic() - self.seen < SESSION_S
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class SamplerWeights:
     """Weights that do not change any more. As long as those of the model they were taken from are
     the same, they are nowhere else; before the model changes they are read."""
@@ -164,6 +166,12 @@ class Model:
     def has_gradients(self) -> bool:
         return bool(self.pending) or self.begun is not None
 
+    @property
+    def unsettled_bytes(self) -> int:
+        """Of commands that no checkpoint takes up while gradients wait for a step, besides what
+        these are made of."""
+        return self.history_bytes - TOKEN_BYTES * self.pending_tokens if self.pending else 0
+
     def forget_gradients(self) -> None:
         self.pending.clear()
         self.pending_tokens = 0
@@ -175,6 +183,20 @@ class Model:
 
     def request_id(self, sequence: int) -> str:
         return f"{self.id}:{sequence}"
+
+    def write(self, answers: Mapping[str, Any]) -> None:
+        """To the disk: what it is, and answers that no replay of its journal gives again."""
+        state = {
+            "id": self.id,
+            "session": self.session,
+            "shape": asdict(self.shape),
+            "metadata": self.metadata,
+            "checkpoint": self.checkpointed,
+            "settled": self.settled,
+            "steps": self.steps_at_checkpoint,
+            "answers": answers,
+        }
+        write_json(self.files.folder / "model.json", state)
 
 
 @dataclass(slots=True, eq=False)

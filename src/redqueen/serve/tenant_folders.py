@@ -1,12 +1,14 @@
 """The folder of a tenant: a journal of its sessions and samplers, and a folder for each model."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
 from redqueen.ledger.durable import make_folder
 from redqueen.serve.journal import Journal
+
+_FEW = 1000
 
 
 class TenantFolder:
@@ -17,6 +19,13 @@ class TenantFolder:
 
     def log(self, entry: Mapping[str, Any]) -> None:
         self.journal.append([json.dumps(entry).encode()])
+
+    def keep(self, *known: Container[str]) -> None:
+        """Forget sessions and samplers that are forgotten, if these are the most."""
+        entries = self.entries()
+        kept = [one for one in entries if any(id_ in own for own in known for id_ in one.values())]
+        if len(entries) > 2 * len(kept) + _FEW:
+            self.journal.keep(json.dumps(one).encode() for one in kept)
 
     def entries(self) -> list[dict[str, Any]]:
         return [json.loads(record) for record in self.journal.records()]

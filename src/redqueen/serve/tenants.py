@@ -11,9 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from redqueen.errors import ConfigError, DataError
+from redqueen.ledger.lock import FILE as LOCK
 
 LOCAL = "local"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}")
+_TAKEN = (LOCK,)
+"""Names of files beside the tenants' folders."""
 _PREFIX = "tml-"
 """The SDK refuses to send other keys."""
 _MIN_KEY = 12
@@ -50,8 +53,11 @@ def read_keys(file: Path | None, given: Sequence[str] = ()) -> Keys:
         rows = (line.split() for line in text.splitlines() if line.strip()[:1] not in ("", "#"))
         lines += [(row[0], row[1] if len(row) == 2 else "") for row in rows]
     for name, key in lines:
-        if not _NAME.fullmatch(name):
-            raise ConfigError(f"'{name}' cannot name a tenant: a-z, 0-9, - and _, 32 at most")
+        if not _NAME.fullmatch(name) or name in _TAKEN:
+            raise ConfigError(
+                f"'{name}' cannot name a tenant: a-z, 0-9, - and _, 32 at most, and not "
+                f"{', '.join(_TAKEN)}"
+            )
         if not key.startswith(_PREFIX) or len(key) < _MIN_KEY:
             raise ConfigError(
                 f"the key of {name} must begin with {_PREFIX}, as the SDK asks for, and have "

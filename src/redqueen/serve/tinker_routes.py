@@ -50,7 +50,7 @@ def tinker_routes(gate: Gate) -> list[Route]:
         post("session_heartbeat", _heartbeat),
         post("create_model", _create_model),
         post("get_info", _get_info),
-        post("forward_backward", _forward_backward),
+        post("forward_backward", _forward_backward, is_json=False),
         *(post(name, _command(name)) for name in commands),
         post("load_weights", _load_weights),
         post("weights_info", _weights_info),
@@ -247,7 +247,7 @@ async def _sample(call: Call) -> Response:
     if request.get("sampling_session_id") is None:
         raise Refused("samples are asked for through a sampling session")
     weights = service.sampler(call.tenant, request["sampling_session_id"])
-    order = call.decoder.sample_order(request)
+    order = await call.run(call.decoder.sample_order, request)
     future = await call.run(service.sample, call.tenant, weights, order)
     ids = [f"{future.id}:{number}" for number in range(order.count)]
     return JSONResponse({"request_id": future.id, "sample_sequence_ids": ids})

@@ -25,7 +25,12 @@ from redqueen.serve.commands import (
 from redqueen.serve.losses import check_loss
 from redqueen.serve.store import check_name
 
+ODD_FORM = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a request of an unexpected form raises."""
+ODD_FORM_TEXT = "the request does not have the expected form"
 _MOST_SAMPLES = 1024
+_MOST_DATA = 65_536
+"""Of one request. Two bytes make an empty one, which takes fifty times that."""
 _INPUTS = {"cross_entropy": ({"target_tokens"}, {"weights"})}
 _RL_INPUTS: tuple[set[str], set[str]] = ({"target_tokens", "logprobs", "advantages"}, set())
 _SAVES = {
@@ -42,6 +47,14 @@ class Decoder:
         self.vocabulary, self.context, self.losses = vocabulary, context, losses
 
     def __call__(self, kind: str, body: bytes) -> Command:
+        """Whatever is wrong with a command, it is refused: it has a place in the order of its
+        model."""
+        try:
+            return self._read(kind, body)
+        except ODD_FORM as error:
+            raise Refused(ODD_FORM_TEXT) from error
+
+    def _read(self, kind: str, body: bytes) -> Command:
         if kind == "forward_backward":
             return self._forward_backward(body)
         request = read_json_object(body)
@@ -55,6 +68,8 @@ class Decoder:
 
     def _forward_backward(self, body: bytes) -> ForwardBackward:
         message = parse_message(body)
+        if len(message.data) > _MOST_DATA:
+            raise Refused(f"{len(message.data):,} data; a request has {_MOST_DATA:,} at most", 413)
         config = {key: float(value) for key, value in message.loss_fn_config.items()}
         for key, value in message.loss_fn_config_v2.items():
             config[key] = value.text if value.WhichOneof("value") == "text" else value.number
@@ -126,6 +141,10 @@ def make_order(
     decoder: Decoder, tokens: Any, params: Mapping[str, Any], request: Mapping[str, Any]
 ) -> SampleOrder:
     """Checks the numbers that a request for samples has, of either API."""
+    if isinstance(tokens, list) and len(tokens) > decoder.context:
+        raise Refused(
+            f"the prompt has {len(tokens)} tokens; this model has a context of {decoder.context}"
+        )
     if not isinstance(tokens, list) or not all(type(token) is int for token in tokens):
         raise Refused("a prompt is a list of token ids")
     decoder.check_tokens(np.array([min(max(t, -1), 1 << 40) for t in tokens], np.int64))

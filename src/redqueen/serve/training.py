@@ -14,6 +14,7 @@ from redqueen.serve.commands import (
     ForwardBackward,
     LoadWeights,
     LossSettings,
+    ModelShape,
     OptimStep,
     Refused,
     SaveWeights,
@@ -25,7 +26,7 @@ from redqueen.serve.shares import Work
 from redqueen.serve.slots import SlotPool
 from redqueen.serve.state import Model, Queued, SamplerWeights
 from redqueen.serve.store import MODEL
-from redqueen.serve.weights import pad_adapter, shape_adapter, trim_adapter
+from redqueen.serve.weights import pad_adapter, trim_adapter
 
 if TYPE_CHECKING:
     from redqueen.serve.service import Service
@@ -230,7 +231,7 @@ class Trainer:
     def _save(self, model: Model, slot: int, command: SaveWeights, sequence: int) -> None:
         place = model.files.saved(command.kind, command.name)
         if place.exists():
-            about = self.service.about_saved(model, command.kind, command.name)
+            about = model.files.about(command.kind, command.name) or {}
             if about.get("sequence") == sequence:  # after a kill: it was saved already
                 return
             if not command.overwrite:
@@ -252,9 +253,7 @@ class Trainer:
             "sequence": sequence,
             "ttl_s": command.ttl_s,
             "metadata": dict(command.metadata),
-            "rank": model.shape.rank,
-            "train_attn": model.shape.train_attn,
-            "train_mlp": model.shape.train_mlp,
+            **_describe_shape(model.shape),
         }
         model.files.save(command.kind, command.name, about, write)
 
@@ -265,8 +264,17 @@ class Trainer:
 
     def _load(self, model: Model, slot: int, command: LoadWeights) -> None:
         folder, about = self.service.saved_folder(model.tenant, command.path)
-        if about["rank"] > model.shape.rank:
-            raise Refused(f"{command.path} has rank {about['rank']}, this model {model.shape.rank}")
+        own = _describe_shape(model.shape)
+        if any(about[name] != value for name, value in own.items()):
+            saved, here = (
+                f"rank {shape['rank']}, train_attn={shape['train_attn']}, "
+                f"train_mlp={shape['train_mlp']}"
+                for shape in (about, own)
+            )
+            raise Refused(
+                f"{command.path} was saved with {saved}, and this model has {here}: weights are "
+                "loaded into a model of the same shape"
+            )
         self.checkpoints.read_samplers(model, slot)
         inner = folder / "adapters" / MODEL
         if command.optimizer:
@@ -275,7 +283,7 @@ class Trainer:
             self.engine.load(folder, {slot: MODEL})
         else:
             adapter = load_adapter(inner if inner.is_dir() else folder)
-            padded = shape_adapter(pad_adapter(adapter, self.slots.template), model.shape)
+            padded = pad_adapter(adapter, self.slots.template)
             self.engine.write(slot, padded, reset_optimizer=True)
         self.engine.clear_gradients([slot])
         model.forget_gradients()
@@ -307,3 +315,8 @@ class Trainer:
         if queued.begun:
             self.slots.drop_gradients(model)
         self.service.finish(model, queued, {"error": message, "category": category})
+
+
+def _describe_shape(shape: ModelShape) -> dict[str, int | bool]:
+    """What weights that are saved say of the model that they fit."""
+    return {"rank": shape.rank, "train_attn": shape.train_attn, "train_mlp": shape.train_mlp}

@@ -7,7 +7,8 @@ import importlib
 import pkgutil
 from functools import cache
 
-from redqueen.config.registry import Registry
+from redqueen.config.registry import Registry, check_vouched
+from redqueen.errors import ConfigError
 from redqueen.tasks.kind import Kind, Malformed, Reject, Request, RunRules, TaskKind, Verified, Void
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Void",
     "load_kind",
     "load_kinds",
+    "stored_kind",
 ]
 
 DOMAINS = {
@@ -47,3 +49,12 @@ def load_kind(name: str) -> TaskKind:
 def load_kinds(*names: str) -> dict[str, TaskKind]:
     """Kinds by name; those of the package where none is named."""
     return {name: load_kind(name) for name in names or KINDS}
+
+
+def stored_kind(name: str) -> TaskKind:
+    """A kind that a stored run names. One that nobody vouches for is not imported."""
+    if name not in KINDS:
+        check_vouched(KINDS.what, name)
+        if not hasattr(KINDS[name], "load_payload"):
+            raise ConfigError(f"'{name}' is no task kind")
+    return load_kind(name)

@@ -18,11 +18,10 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.workload import Workload, sample_requests, time_call
-from redqueen.cli.console import note, note_others, print_table
+from redqueen.cli.console import VisibleConsole, note, note_others, print_table
 from redqueen.cli.options import Device, Json, Settings
 from redqueen.config.engine import EngineConfig
 from redqueen.config.toml import load_config
@@ -209,7 +208,7 @@ def _show(result: BlockBench) -> None:
     values = asdict(result)
     for name, meaning in _MEANING.items():
         table.add_row(name, f"{values[name]:.3f}", meaning)
-    console = Console()
+    console = VisibleConsole()
     print_table(table, console)
     console.print(
         f"A block of everything: {result.step_s['all']:.2f} s a step; of a world: "

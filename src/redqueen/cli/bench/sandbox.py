@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.programs import PROGRAMS
-from redqueen.cli.console import note_others, notes, print_table, progress
+from redqueen.cli.console import VisibleConsole, note_others, notes, print_table, progress
 from redqueen.cli.options import Json
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.engine.cpu_load import LoadMeter
@@ -79,9 +79,9 @@ def sandbox(
         result |= {"programs_per_s": rates, "ratios": _compute_ratios(rates)}
         if soak:
             result["soak"] = _soak(pool, soak)
-    console = Console(highlight=False)
+    console = VisibleConsole()
     if as_json:
-        console.print(json.dumps(result, indent=1), soft_wrap=True, markup=False)
+        console.print(json.dumps(result, indent=1), soft_wrap=True)
     else:
         _show(console, result)
     note_others(result["other_programs_cores"])

@@ -17,14 +17,13 @@ from statistics import fmean, median
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from redqueen.cli.bench.rows import make_columns, pipe_ms, ray_ms
 from redqueen.cli.bench.scale_from import model_of_bench, model_of_run, model_of_speed
 from redqueen.cli.bench.scale_model import Prediction, StepModel, bend, curve, fit, predict
 from redqueen.cli.bench.scale_play import BLOCK_MEMBERS, BLOCKS, Played, play
-from redqueen.cli.console import note_others, print_table
+from redqueen.cli.console import VisibleConsole, note_others, print_table
 from redqueen.cli.options import Json, Settings
 from redqueen.engine.cpu_load import LoadMeter
 
@@ -201,7 +200,7 @@ def _time_rows() -> dict[str, float]:
 
 
 def _show(result: Result) -> None:
-    console = Console()
+    console = VisibleConsole()
     if result.measured:
         print_table(_measured_table(result), console)
     if result.curve:

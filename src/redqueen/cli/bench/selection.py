@@ -19,6 +19,7 @@ from redqueen.core.state import Played
 from redqueen.core.trueskill import win_probability
 from redqueen.evaluate.statistics import t_interval
 from redqueen.records import Author, Member, Pairing, Problem, Rating
+from redqueen.report.selection import rank_correlation
 from redqueen.stages.evolve.exam import draw_problems
 from redqueen.stages.evolve.rasch import fit_rasch
 from redqueen.stages.evolve.select import SELECTIONS, Standing
@@ -37,6 +38,10 @@ _INTERACTION = 0.5
 """How much harder or easier a problem is for one student than its skill says, in logits."""
 _REGIMES = {"79": 0.79, "50": 0.5, "30": 0.3}
 """How many attempts are solved, by name."""
+_ALIKE = 0.25
+"""Standard deviation of skills in logits: students of one world differ by a few points."""
+_EXAMS = {"96 x 1": (96, 1), "96 x 8": (96, 8), "384 x 1": (384, 1), "384 x 8": (384, 8)}
+"""Problems and attempts at each, by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class SelectionBench:
     """How often they do."""
     coverage: dict[str, float]
     """By the number of seeds: how often a 95 % interval holds the true mean."""
+    exam_against_skill: dict[str, float]
+    """By problems and attempts of an exam: its rank correlation with the skills of four students
+    who differ as little as those of a world do, the mean."""
 
 
 def selection(
@@ -76,7 +84,10 @@ def bench_selection(trials: int, seed: int = 0) -> SelectionBench:
         "exam": sum(_examines_better_higher(rng) for _ in range(trials)) / trials,
     }
     coverage = {str(seeds): _coverage(seeds, 20 * trials, rng) for seeds in (3, 5, 8)}
-    return SelectionBench(culled, min(right.values()) >= 0.95, right, coverage)
+    exams = {
+        name: _exam_against_skill(*size, max(10, trials // 4), rng) for name, size in _EXAMS.items()
+    }
+    return SelectionBench(culled, min(right.values()) >= 0.95, right, coverage, exams)
 
 
 def _culls_worse(center: float, rng: Random) -> bool:
@@ -95,11 +106,7 @@ def _culls_worse(center: float, rng: Random) -> bool:
     config = ExamConfig()
     problems = draw_problems(archive, config.problems, rng)
     correct = [
-        [
-            sum(rng.random() < chance for _ in range(config.attempts))
-            for problem in problems
-            for chance in [_chance(skill, levels[problem.key], rng)]
-        ]
+        [_solve(skill, levels[problem.key], config.attempts, rng) for problem in problems]
         for skill in skills
     ]
     fitted, _ = fit_rasch(correct, config.attempts)
@@ -136,6 +143,22 @@ def _examines_better_higher(rng: Random) -> bool:
     return better > worse
 
 
+def _exam_against_skill(problems: int, attempts: int, trials: int, rng: Random) -> float:
+    """On problems half of which are solved, as wide apart as those of teachers are."""
+    rows: list[dict[str, float]] = []
+    for trial in range(trials):
+        skills = [rng.gauss(0, _ALIKE) for _ in range(_STUDENTS)]
+        levels = [rng.gauss(0, _SPREAD) for _ in range(problems)]
+        correct = [[_solve(skill, level, attempts, rng) for level in levels] for skill in skills]
+        fitted, _ = fit_rasch(correct, attempts)
+        rows += [
+            {"step": trial, "fitness": fitness, "skill": skill}
+            for fitness, skill in zip(fitted, skills, strict=True)
+        ]
+    found = rank_correlation(rows, "fitness", "skill")
+    return found[0] if found else 0.0
+
+
 def _coverage(seeds: int, trials: int, rng: Random) -> float:
     held = 0
     for _ in range(trials):
@@ -146,6 +169,12 @@ def _coverage(seeds: int, trials: int, rng: Random) -> float:
 
 def _chance(skill: float, level: float, rng: Random) -> float:
     return 1 / (1 + math.exp(level - skill - rng.gauss(0, _INTERACTION)))
+
+
+def _solve(skill: float, level: float, attempts: int, rng: Random) -> int:
+    """How many attempts at a problem are correct."""
+    chance = _chance(skill, level, rng)
+    return sum(rng.random() < chance for _ in range(attempts))
 
 
 def _center(solved: float) -> float:
@@ -178,4 +207,6 @@ def _table(result: SelectionBench) -> Table:
         table.add_row(f"20 % ranked above 5 % by {by}", f"{share:.1%}")
     for seeds, share in result.coverage.items():
         table.add_row(f"95 % interval over {seeds} seeds holds the mean", f"{share:.1%}")
+    for size, correlation in result.exam_against_skill.items():
+        table.add_row(f"exam of {size}: rank correlation with skill", f"{correlation:+.2f}")
     return table

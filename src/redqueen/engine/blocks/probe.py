@@ -58,10 +58,18 @@ def examine(question: Question) -> Place:
         host=platform.node(),
         pid=os.getpid(),
         python=platform.python_version(),
-        versions={name: importlib.metadata.version(name) for name in PACKAGES},
+        versions={name: _version(name) for name in PACKAGES},
         problems=tuple(problems),
         **found,
     )
+
+
+def _version(package: str) -> str:
+    """Empty where it is not installed: it may be on the path only."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def _look_at_base(question: Question) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from redqueen.errors import ConfigError
 from redqueen.report.export.folder import check_empty, fill
 from redqueen.report.run_view import Run, RunView, open_views
 from redqueen.rng import stream
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.games.game import answer_in
-from redqueen.tasks.prompts import load_prompt_format, reasoning_of
+from redqueen.tasks.prompts import reasoning_of, stored_prompt_format
 
 FILE = "attempts.jsonl"
 _SOLVED_SOMETIMES = """
@@ -48,7 +48,7 @@ def export_judged(run: Run, out: str | Path, world: int | None = None) -> Path:
 def list_attempts(view: RunView) -> Iterator[dict[str, Any]]:
     style = view.setting("tasks.prompt_format", "auto")
     for problem in view.rows(_SOLVED_SOMETIMES):
-        kind, rng = load_kind(problem["kind"]), stream(0, "export", problem["problem"])
+        kind, rng = stored_kind(problem["kind"]), stream(0, "export", problem["problem"])
         for verdict in ("correct", "wrong"):
             row = rng.choice(sorted(map(int, problem[verdict].split(","))))
             attempt = view.row(_ATTEMPT, row=row)
@@ -61,7 +61,7 @@ def list_attempts(view: RunView) -> Iterator[dict[str, Any]]:
                 "gold": json.loads(problem["gold"]),
                 "features": json.loads(problem["features"]),
                 "reasoning": reasoning_of(text),
-                "answer": answer_in(text, kind, load_prompt_format(own)),
+                "answer": answer_in(text, kind, stored_prompt_format(own)),
                 "verdict": attempt["verdict"],
                 "student": attempt["student"],
                 "version": attempt["version"],

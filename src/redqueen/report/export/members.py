@@ -65,17 +65,17 @@ def export_soup(
     run: Run,
     out: str | Path,
     *,
-    merge: str = "mean",
+    merge: str | None = None,
     merged: bool = False,
     world: int | None = None,
     base: str | None = None,
     portable: bool = False,
 ) -> Path:
-    """Write all living students merged into one adapter: `mean`, their average truncated to their
-    rank (a model soup), or a merge of your own by import path."""
+    """Write all living students merged into one adapter: by the run's own merge, as `eval RUN/soup`
+    has it (`evolve.merge`; by default their mean, truncated to their rank), or by the one named."""
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import read_newest, saved_members
-    from redqueen.stages.evolve.merge import merge_adapters
+    from redqueen.stages.evolve.merge import MERGES, merge_adapters
 
     folder = check_empty(Path(out))
     with open_views([run]) as views:
@@ -89,14 +89,14 @@ def export_soup(
             return checkpoint.step, students, load_adapters(view.folder, checkpoint, students, base)
 
         step, students, adapters = read_newest(view.folder, read)
-        adapter = merge_adapters(adapters, merge)
+        own = view.setting("evolve.merge", "mean")
+        choice = MERGES.choose(merge or own)
+        adapter = merge_adapters(adapters, choice)
         names = ", ".join(saved.id for saved in students)
-        what = (
-            f"The average of the students {names}, truncated to their rank. It was never trained."
-        )
+        how = "The average" if choice.type == "mean" else f"The merge `{choice.type}`"
+        what = f"{how} of the students {names}, truncated to their rank. It was never trained."
         # what the run measured is the merge that its settings name
-        measured = merge == view.setting("evolve.merge.type", "mean")
-        scores = _scores(view, SOUP, step) if measured else []
+        scores = _scores(view, SOUP, step) if choice == MERGES.choose(own) else []
         facts = _facts(view, SOUP, adapter.rank, step, scores)
         _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder

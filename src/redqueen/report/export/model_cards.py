@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from redqueen import __version__
 from redqueen.models.bundled import BUNDLED
 from redqueen.report.escape import escape_controls
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 
 _USE_ADAPTER = """```python
 from peft import PeftModel
@@ -120,7 +120,9 @@ def data_card(
             license=license_id,
             count=sum(kinds.values()),
             kinds=counted,
-            tasks="; ".join(f"`{kind}`: {load_kind(kind).summary or 'its own'}" for kind in kinds),
+            tasks="; ".join(
+                f"`{kind}`: {stored_kind(kind).summary or 'its own'}" for kind in kinds
+            ),
         )
     )
 

@@ -9,9 +9,9 @@ from redqueen.models.bundled import BUNDLED
 from redqueen.records import Problem
 from redqueen.report.export.problems import list_problems
 from redqueen.report.run_view import RunView
-from redqueen.tasks import load_kind
+from redqueen.tasks import stored_kind
 from redqueen.tasks.kind import TaskKind, load_problem
-from redqueen.tasks.prompts import load_prompt_format
+from redqueen.tasks.prompts import stored_prompt_format
 
 UNKNOWN_LICENSE = "unknown"
 _PROBLEMS = """SELECT problem AS key, kind, payload, gold, features FROM problems
@@ -66,7 +66,7 @@ def _question(stored: Mapping[str, Any], form: str) -> dict[str, Any]:
         "author": None,
         "step": 0,
     }
-    kind = load_kind(fields["kind"])
+    kind = stored_kind(fields["kind"])
     problem = load_problem(fields, kind)
     return {
         "id": fields["key"],
@@ -85,7 +85,7 @@ def correct_answer(kind: TaskKind, problem: Problem) -> str:
 
 
 def _messages(kind: TaskKind, problem: Problem, form: str) -> list[dict[str, str]]:
-    prompt = load_prompt_format(form).render(kind.ask_answer(problem))
+    prompt = stored_prompt_format(form).render(kind.ask_answer(problem))
     messages = [] if prompt.system is None else [_message("system", prompt.system)]
     for asked, replied in prompt.before:
         messages += [_message("user", asked), _message("assistant", replied)]

@@ -70,7 +70,7 @@ def learned(figures: Figures) -> Answer:
 
 
 def engaged(figures: Figures) -> Answer:
-    """Only problems that are solved sometimes tell right answers from wrong ones."""
+    """Only problems that are solved sometimes tell correct answers from wrong ones."""
     question, where = "Was there something to learn?", "complexity"
     race = figures["race"]
     if race is None:

@@ -118,9 +118,11 @@ def _request(
 def _conclude(
     state: StepState, problems: Sequence[Problem], answers: Sequence[tuple[str, Attempt]]
 ) -> None:
-    """A problem that an answer shows to be none counts for nobody."""
+    """A problem that an answer shows to be none counts for nobody, and leaves the archive."""
     config = state.world.config.evolve.exam
     voided = {attempt.problem.key for _, attempt in answers if attempt.verdict == "voided"}
+    for key in voided:
+        state.world.archive.remove(key)
     problems = [problem for problem in problems if problem.key not in voided]
     answers = [pair for pair in answers if pair[1].problem.key not in voided]
     if not problems:

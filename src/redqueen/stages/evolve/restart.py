@@ -43,7 +43,8 @@ def restart_from_merge(state: StepState, engine: Engine, fitness: Mapping[str, f
     for dead in parents[len(parents) - count :]:
         child = _child(dead, rating, state.step)
         # Each goes on with its own moments, as DiLoCo's inner optimizers do. Resetting them because
-        # the merged factors are another basis was tried, and was a point worse (docs/results.md).
+        # the merged factors are another basis was tried, and was a point worse
+        # (docs/results/population.md).
         engine.write(world.slot(dead), adapter, reset_optimizer=False)
         settings = {**config.merge.table(), "seed": seed}
         state.births.append(Birth(child, names, f"merge {config.merge.type}", settings))

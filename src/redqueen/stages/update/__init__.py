@@ -4,7 +4,7 @@ one pass."""
 import math
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from redqueen.config.registry import Choice
 from redqueen.config.stages import UpdateConfig
@@ -40,59 +40,80 @@ class _Place:
             self.result.advantage = advantage
 
 
+@dataclass(slots=True)
+class _Trained:
+    """What the optimizer steps of this step came to."""
+
+    stats: list[TrainStats] = field(default_factory=list)
+    grad_norms: dict[int, float] = field(default_factory=dict)
+    """By slot: the largest of them."""
+    diverged: set[int] = field(default_factory=set)
+    """Slots."""
+
+
 def update(states: Sequence[StepState], ports: Ports) -> None:
     for state in states:
         _steer_teachers(state)
     samples = [sample for state in states for sample in _train_samples(state)]
     ports.on_progress("update", 0, len(samples))
-    config, engine = states[0].world.config.update, ports.engine
+    trained = _train(samples, states, ports.engine)
+    total = merge_stats(trained.stats)
+    for state in states:
+        _measure(state, trained, total, ports)
+        _note_updates(state, trained, total)
+
+
+def _train(samples: Sequence[TrainSample], states: Sequence[StepState], engine: Engine) -> _Trained:
+    config = states[0].world.config.update
+    members = [(state.world, member) for state in states for member in state.world.members]
     optimizers = {
-        state.world.slot(member): OptimizerSettings(
-            learning_rate=state.world.learning_rate(member),
+        world.slot(member): OptimizerSettings(
+            learning_rate=world.learning_rate(member),
             weight_decay=config.weight_decay,
             grad_clip=config.grad_clip,
         )
-        for state in states
-        for member in state.world.members
+        for world, member in members
     }
-    teachers = {
-        state.world.slot(member)
-        for state in states
-        for member in state.world.members
-        if member.role == "teacher"
-    }
-    stats, grad_norms, diverged = list[TrainStats](), dict[int, float](), set[int]()
+    teachers = {world.slot(member) for world, member in members if member.role == "teacher"}
+    trained = _Trained()
     for minibatch in split_minibatches(samples, config.optimizer_steps):
         parts = _accumulate(minibatch, teachers, config, engine)
-        stats += parts
-        learning = {slot for part in parts for slot in part.slots} - diverged
+        trained.stats += parts
+        learning = {slot for part in parts for slot in part.slots} - trained.diverged
         stepped = engine.step({slot: optimizers[slot] for slot in sorted(learning)})
-        diverged |= stepped.diverged
+        trained.diverged |= stepped.diverged
         for slot, norm in stepped.grad_norms.items():
-            grad_norms[slot] = max(grad_norms.get(slot, 0.0), norm)
-    total = merge_stats(stats)
-    for state in states:
-        state.metrics["update/peak_gb"] = total.peak_gb
-        state.metrics["time/cores"] = total.cores
-        own = merge_stats(_blocks_of(state, stats))
-        state.metrics["update/ratio"] = own.ratio
-        if own.out_of_memory:
-            state.metrics["update/out_of_memory"] = own.out_of_memory
-        for position, gap in own.gap_by_position.items():
-            state.metrics[f"update/logprob_gap/from_{position}"] = gap
-        _measure_distances(state, ports)
-        world = state.world
-        slots = {member.id: world.slot(member) for member in world.members}
-        state.diverged = [
-            name for name, slot in slots.items() if slot in diverged or name in state.diverged
-        ]
-        for member in world.members:
-            trained = total.slots.get(slots[member.id])
-            if trained and slots[member.id] not in diverged:
-                row = _update_row(trained, grad_norms[slots[member.id]])
-                state.updates.append({"member": member.id, **row})
-                world.trained_tokens += trained.tokens
-                world.change(member.id, version=member.version + 1)
+            trained.grad_norms[slot] = max(trained.grad_norms.get(slot, 0.0), norm)
+    return trained
+
+
+def _measure(state: StepState, trained: _Trained, total: TrainStats, ports: Ports) -> None:
+    state.metrics["update/peak_gb"] = total.peak_gb
+    state.metrics["time/cores"] = total.cores
+    own = merge_stats(_blocks_of(state, trained.stats))
+    state.metrics["update/ratio"] = own.ratio
+    if own.out_of_memory:
+        state.metrics["update/out_of_memory"] = own.out_of_memory
+    for position, gap in own.gap_by_position.items():
+        state.metrics[f"update/logprob_gap/from_{position}"] = gap
+    _measure_distances(state, ports)
+
+
+def _note_updates(state: StepState, trained: _Trained, total: TrainStats) -> None:
+    """Who has learned, and who has diverged."""
+    world = state.world
+    slots = {member.id: world.slot(member) for member in world.members}
+    state.diverged = [
+        name for name, slot in slots.items() if slot in trained.diverged or name in state.diverged
+    ]
+    for member in world.members:
+        slot = slots[member.id]
+        stats = total.slots.get(slot)
+        if stats and slot not in trained.diverged:
+            row = _update_row(stats, trained.grad_norms[slot])
+            state.updates.append({"member": member.id, **row})
+            world.trained_tokens += stats.tokens
+            world.change(member.id, version=member.version + 1)
 
 
 def _blocks_of(state: StepState, stats: Sequence[TrainStats]) -> list[TrainStats]:

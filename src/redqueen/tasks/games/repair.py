@@ -6,12 +6,14 @@ to keep every one.
 """
 
 import statistics
+from collections.abc import Sequence
 
 from redqueen.records import GameTurn, Problem
 from redqueen.tasks.games.critique import ask_critics, judge_critique
 from redqueen.tasks.games.game import (
     Game,
     GameChoice,
+    Judgement,
     Pay,
     Play,
     Round,
@@ -20,7 +22,7 @@ from redqueen.tasks.games.game import (
     number_of,
 )
 from redqueen.tasks.games.texts import ADVISER, REPAIRER
-from redqueen.tasks.kind import Block, Request, TaskKind
+from redqueen.tasks.kind import Block, Request, TaskKind, take
 
 _WRITTEN = ("critique", "verdict")
 
@@ -50,6 +52,14 @@ def repairer_request(
 
 def _ask_advisers(play: Play, settings: Repair) -> list[TurnRequest]:
     return ask_critics(play, "adviser", ADVISER, _WRITTEN)
+
+
+def _judge_advice(
+    play: Play, ask: TurnRequest, blocks: Sequence[Block], settings: GameChoice
+) -> Judgement:
+    """By its verdict, as a critique is; but the author is to read what is wrong."""
+    take(blocks, "critique")
+    return judge_critique(play, ask, blocks, settings)
 
 
 def _ask_repairers(play: Play, settings: Repair) -> list[TurnRequest]:
@@ -90,7 +100,7 @@ def gain(play: Play, turn: GameTurn) -> float:
 
 
 REPAIR = Game(
-    rounds=(Round("adviser", _ask_advisers, judge_critique), Round("repairer", _ask_repairers)),
+    rounds=(Round("adviser", _ask_advisers, _judge_advice), Round("repairer", _ask_repairers)),
     pay=_pay,
     students=2,
     settings=Repair,

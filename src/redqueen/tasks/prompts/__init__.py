@@ -2,7 +2,7 @@
 
 import re
 
-from redqueen.config.registry import Registry
+from redqueen.config.registry import Registry, check_vouched
 from redqueen.tasks.prompts.chat import ChatFormat
 from redqueen.tasks.prompts.compact import CompactFormat
 from redqueen.tasks.prompts.format import Prompt, PromptFormat, Quote, WritesReplies, join_parts
@@ -17,6 +17,7 @@ __all__ = [
     "join_parts",
     "load_prompt_format",
     "reasoning_of",
+    "stored_prompt_format",
 ]
 
 PROMPT_FORMATS: Registry[PromptFormat] = Registry(
@@ -43,3 +44,9 @@ def load_prompt_format(name: str) -> PromptFormat:
     """A prompt format by name, or by the import path of a class of your own."""
     row = PROMPT_FORMATS[name]
     return row() if isinstance(row, type) else row
+
+
+def stored_prompt_format(name: str) -> PromptFormat:
+    """One that a stored run names. It is imported only where somebody vouches for it."""
+    check_vouched(PROMPT_FORMATS.what, name)
+    return load_prompt_format(name)

@@ -13,6 +13,7 @@ counts only where the query has an ORDER BY that makes it the same four times.
 
 import re
 import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from random import Random
 from typing import Any
@@ -126,10 +127,18 @@ def read_tables(setup: str, budget: Budget) -> list[Table]:
         # the authorizer is not asked about defaults
         if word in _CLOCKS or (after == "(" and word in _CHANCE):
             raise Refused("unsupported", f"{word} is never the same")
-    connection = connect(budget)
-    connection.set_authorizer(_may_set_up)
-    connection.executescript(setup)
-    connection.set_authorizer(None)
+    with closing(connect(budget)) as connection:
+        connection.set_authorizer(_may_set_up)
+        connection.executescript(setup)
+        connection.set_authorizer(None)
+        tables = _read_all(connection)
+    stored = sum(len(table.rows) for table in tables)
+    if not 1 <= stored <= MAX_STORED:
+        raise Refused("too_long", f"{stored} rows, from 1 to {MAX_STORED}")
+    return tables
+
+
+def _read_all(connection: sqlite3.Connection) -> list[Table]:
     names = [
         name
         for (name,) in connection.execute(
@@ -139,12 +148,7 @@ def read_tables(setup: str, budget: Budget) -> list[Table]:
     ]
     if not 1 <= len(names) <= MAX_TABLES:
         raise Refused("too_long", f"{len(names)} tables, from 1 to {MAX_TABLES}")
-    tables = [_read_table(connection, name) for name in names]
-    stored = sum(len(table.rows) for table in tables)
-    if not 1 <= stored <= MAX_STORED:
-        raise Refused("too_long", f"{stored} rows, from 1 to {MAX_STORED}")
-    connection.close()
-    return tables
+    return [_read_table(connection, name) for name in names]
 
 
 def _may_set_up(action: int, what: str | None, name: str | None, *_: Any) -> int:
@@ -289,12 +293,6 @@ def _reorder(table: Table, order: int, rng: Random) -> Table:
 
 def _run(tables: list[Table], query: str, budget: Budget, read: set[str]) -> list[Row]:
     """On tables without keys, which would keep rows in an order of their own."""
-    connection = connect(budget)
-    for table in tables:
-        columns = ", ".join(f'"{column["name"]}" {column["type"]}' for column in table.columns)
-        connection.execute(f'CREATE TABLE "{table.name}" ({columns})')
-        marks = ", ".join("?" for _ in table.columns)
-        connection.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
     names = {table.name.lower() for table in tables}
 
     def may_select(action: int, what: str | None, name: str | None, *_: Any) -> int:
@@ -311,13 +309,16 @@ def _run(tables: list[Table], query: str, budget: Budget, read: set[str]) -> lis
             return sqlite3.SQLITE_OK
         return sqlite3.SQLITE_DENY
 
-    connection.set_authorizer(may_select)
-    cursor = connection.execute(query)
-    rows = cursor.fetchmany(MAX_ROWS + 1)
+    with closing(connect(budget)) as connection:
+        for table in tables:
+            columns = ", ".join(f'"{column["name"]}" {column["type"]}' for column in table.columns)
+            connection.execute(f'CREATE TABLE "{table.name}" ({columns})')
+            marks = ", ".join("?" for _ in table.columns)
+            connection.executemany(f'INSERT INTO "{table.name}" VALUES ({marks})', table.rows)
+        connection.set_authorizer(may_select)
+        rows = connection.execute(query).fetchmany(MAX_ROWS + 1)
     if len(rows) > MAX_ROWS or (rows and len(rows[0]) > MAX_FIELDS):
         raise Refused("too_long", f"more than {MAX_ROWS} rows or {MAX_FIELDS} columns")
-    connection.set_authorizer(None)
-    connection.close()
     return [tuple(map(_round, row)) for row in rows]
 
 
