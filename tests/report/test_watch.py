@@ -165,7 +165,8 @@ def test_an_error_that_quotes_a_file_goes_to_the_log_and_not_to_the_terminal(
         ask(server, "/")
     (record,) = caplog.records
     assert "could not answer: KeyError" in record.message
-    assert "\x1b" not in capfd.readouterr().err
+    shown = capfd.readouterr().err  # the log is shown where a command was called in this process
+    assert "\x1b" not in shown and "Traceback" not in shown
 
 
 def test_connections_that_say_nothing_take_no_more_than_so_many_threads(

@@ -239,7 +239,7 @@ def read_metadata(request: Mapping[str, Any]) -> dict[str, Any]:
     try:
         text = json.dumps(metadata, ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:
-        raise Refused(f"user_metadata is no JSON: {str(error)[:80]}") from error
+        raise Refused(f"user_metadata is not JSON: {str(error)[:80]}") from error
     if not isinstance(metadata, dict) or len(text) > 65_536:
         raise Refused("user_metadata is a table of at most 64 kB")
     return metadata
@@ -273,9 +273,9 @@ def read_json_object(body: bytes) -> dict[str, Any]:
     try:
         value = json.loads(body or b"{}")
     except (ValueError, RecursionError) as error:
-        raise Refused(f"the request is no JSON: {error}") from error
+        raise Refused(f"the request is not JSON: {error}") from error
     if not isinstance(value, dict):
-        raise Refused("the request is no JSON object")
+        raise Refused("the request is not a JSON object")
     return value
 
 
