@@ -5,9 +5,8 @@ from typing import Any
 
 from redqueen.engine.protocol import Tokenizer
 
-
 _UNSURE = 64
-"""Tokens that may stay half a character; whoever writes more of these has them shown as they are."""
+"""Tokens that may stay half a character: more of them are shown as they are."""
 
 
 class _Growing:
