@@ -1,6 +1,7 @@
-"""Some scorers of reasoning-gym evaluate an answer as Python, by themselves or through sympy. Behind
-the walls that harms nobody, but whoever runs code there can say that it is correct. So in the
-process that scores, only formulas and literals are evaluated.
+"""Some scorers of reasoning-gym evaluate an answer as Python, by themselves or through sympy.
+
+Behind the walls that harms nobody, but whoever runs code there can say that it is correct. So in
+the process that scores, only formulas and literals are evaluated.
 """
 
 import ast
