@@ -22,6 +22,7 @@ from redqueen.stages.verify import verify_payloads
 from redqueen.tasks import RunRules, load_kind, load_kinds
 from redqueen.tasks.gym import entries_of
 from redqueen.tasks.gym.entries import Entry
+from redqueen.tasks.gym.guarded_eval import is_formula
 from redqueen.tasks.gym.scorer import SCORER
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_prompt_format
@@ -48,7 +49,13 @@ class Sums:
         return 1.0 if answer == entry["answer"] else 0.5 if answer == "almost" else 0.01
 class Open(Sums):
     def __getitem__(self, index): return {"question": "Why?", "answer": None, "metadata": {}}
-def create_dataset(name, seed, size): return {"sums": Sums, "open": Open}[name](seed, size)
+class Code(Sums):
+    def score_answer(self, answer, entry):
+        return 1.0 if answer == entry["answer"] or eval(answer) == [1, 2] else 0.0
+class Any(Sums):
+    def score_answer(self, answer, entry): return 1.0 if bool(answer) else 0.0
+def create_dataset(name, seed, size):
+    return {"sums": Sums, "open": Open, "code": Code, "any": Any}[name](seed, size)
 """
 
 
@@ -57,7 +64,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     package = tmp_path_factory.mktemp("packages") / "reasoning_gym"
     package.mkdir()
     (package / "__init__.py").write_text(FAKE)
-    (package / "factory.py").write_text("DATASETS = {'sums': 1, 'open': 2}\n")
+    (package / "factory.py").write_text("DATASETS = {'sums': 1, 'open': 2, 'code': 3, 'any': 4}\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(package.parent), prepend=":")
         patch.setattr("redqueen.tasks.gym.scorer.CPU_S", 0.5)
@@ -160,3 +167,41 @@ def test_the_package_itself_accepts_its_own_answers(monkeypatch: pytest.MonkeyPa
             assert not GYM.is_correct(verified.problem("gym"), "no such answer", None)
     finally:
         SCORER.close()
+
+
+@pytest.mark.parametrize(
+    "text", ["2*x**2/3 + sin(x) - exp(2*x) + C", "[[1, 0], [0, 1]]", "(95 + 5) * 3 / 2", "-1e-3*pi",
+             "['a', 'b']", "Integer (2 )*Symbol ('x' )", "sum([1, 2])"],
+)  # fmt: skip
+def test_formulas_and_literals_are_evaluated_for_scorers(text: str) -> None:
+    assert is_formula(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["__import__('os')", "exec('1')", "eval('1')", "open('x')", "().__class__", "x.func",
+             "[f for f in (1,)]", "lambda: 1", "(lambda: 1)()", "f(*a)(1)", "getattr(1, 'real')",
+             "(y := 1)", "f'{x}'", "x[0]", "print(1)", "_x", "1 if x else 2", "f(a)(b)", "(" * 9000,
+             "1\n2", ""],
+)  # fmt: skip
+def test_code_is_not(text: str) -> None:
+    """Run in the process that scores, it would say that it is correct."""
+    assert not is_formula(text)
+
+
+def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:
+    SCORER.start()
+    body = "import os\nfor fd in range(3, 24):\n try: os.write(fd, b'yes')\n except OSError: pass\nos._exit(0)"
+    for answer in (f"exec({body!r})", f"[exec({body!r})]", f"eval({f'exec({body!r})'!r})"):
+        assert SCORER.ask("code", 1, 0, answer)["correct"] is False, answer
+    assert SCORER.ask("code", 1, 0, "[1, 2]")["correct"] is True
+
+
+def test_a_data_set_that_accepts_anything_is_left_out() -> None:
+    made = [("gym", Entry("any", 1, 0, "What is 1 + 2?"))]
+    (verdict,) = verify_payloads(
+        [(kind, entry, None) for kind, entry in made],
+        load_kinds(),
+        TrustingSandbox(),
+        VerifyConfig(),
+    )
+    assert isinstance(verdict, Rejection) and "accepts any answer" in verdict.detail

@@ -28,6 +28,13 @@ def test_every_extra_for_users_is_looked_for() -> None:
         assert any(requirement.startswith(package) for requirement in wanted), extra
 
 
+def test_all_extras_are_those_that_a_run_can_use_and_that_need_no_compiler() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (together,) = project["optional-dependencies"]["all"]
+    names = together.removeprefix("redqueen[").removesuffix("]").split(",")
+    assert set(names) == EXTRAS.keys() - {"docs", "gpu", "reasoning-gym"}
+
+
 def test_what_must_be_done_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     show_findings([*FOUND, Finding("x", "torch", False, "not installed", needed=True)], ready=False)
     lines = capsys.readouterr().out.splitlines()

@@ -53,6 +53,14 @@ _INSTRUCTIONS = {
 _STOPS = ("\n```", "\n### ")
 
 
+_MOST_BYTES = 1 << 30
+"""Of an item's private tests, uncompressed."""
+_UNREADABLE = (
+    *(ValueError, TypeError, LookupError, AttributeError, ArithmeticError, EOFError),
+    *(zlib.error, binascii.Error, pickle.UnpicklingError),
+)
+
+
 class _Test(NamedTuple):
     input: str
     output: str
@@ -178,9 +186,12 @@ def _private_tests(item: Item) -> list[dict[str, str]]:
         tests = json.loads(text)
     except ValueError:
         try:
-            data = zlib.decompress(base64.b64decode(text))
+            opened = zlib.decompressobj()
+            data = opened.decompress(base64.b64decode(text), _MOST_BYTES)
+            if opened.unconsumed_tail:
+                raise ValueError(f"they are larger than {_MOST_BYTES:,} bytes")
             tests = json.loads(_TextUnpickler(io.BytesIO(data)).load())
-        except (ValueError, TypeError, zlib.error, binascii.Error, pickle.UnpicklingError) as error:
+        except _UNREADABLE as error:
             raise DataError(
                 f"livecodebench: the private tests of {item.id} cannot be read: {error}"
             ) from error

@@ -59,7 +59,7 @@ def print_table(table: Table, console: Console | None = None) -> None:
         column.overflow = "fold"
     if not console.is_terminal:
         whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
-        console = VisibleConsole(file=console.file, width=max(whole, console.width))
+        console.width = max(whole, console.width)
     console.print(table)
 
 

@@ -308,7 +308,9 @@ def _reverse_identities() -> None:
 
 def _hide_addresses(address: str) -> None:
     """In the texts that objects have by default."""
-    kinds = object, types.FunctionType, types.BuiltinFunctionType, types.GeneratorType
+    kinds: tuple[type, ...] = object, types.FunctionType, types.BuiltinFunctionType
+    kinds += types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType, types.CellType
+    kinds += memoryview, weakref.ref
     for kind in (*kinds, types.MethodWrapperType, types.CodeType, types.FrameType):
         natural = kind.__repr__
 

@@ -34,7 +34,7 @@ FORBIDDEN_ATTRIBUTES = frozenset(
     __annotations__ __bases__ __builtins__ __class__ __closure__ __code__ __dict__ __file__
     __getattribute__ __globals__ __hash__ __loader__ __match_args__ __mro__ __self__ __sizeof__
     __spec__ __subclasses__ __traceback__ __wrapped__ _getframe _urandom
-    CodeType ForwardRef get_field get_type_hints update_wrapper
+    CodeType Formatter ForwardRef get_field get_type_hints make_dataclass new_class update_wrapper
     ag_code ag_frame co_code co_consts co_filename cr_code cr_frame f_back f_builtins f_code
     f_globals f_lineno f_locals f_trace gi_code gi_frame tb_frame tb_lineno tb_next
     """.split()
@@ -67,6 +67,14 @@ _READERS = {
     "wraps": slice(1, None),
 }
 """Functions that are told an attribute by name, and where among their arguments."""
+_HOOKS = frozenset(
+    """
+    __getattribute__ __getstate__ __instancecheck__ __prepare__ __reduce__
+    __reduce_ex__ __setstate__ __subclasscheck__ __subclasshook__
+    """.split()
+)
+"""Methods through which others set attributes by names that are made at run time, or take a value
+for what it is not."""
 _OPEN_NAMES = frozenset(["__debug__", "__doc__", "__name__"])
 _READ_FROM_CLASSES = frozenset(["__annotations__", "__match_args__"])
 """Names in it are evaluated, or read as attributes."""
@@ -134,6 +142,10 @@ class _Checks:
             self._check_text(node.value)
         elif isinstance(node, ast.arg) and node.annotation is not None:
             _check_annotation(node.annotation)
+        elif isinstance(node, ast.Call):
+            _check_call(node)
+        elif isinstance(node, _DEFINITIONS):
+            _check_definition(node)
         elif isinstance(node, ast.Global) and self.entry in node.names:
             raise Forbidden("entry", f"{self.entry} is bound a second time")
 
@@ -152,7 +164,8 @@ class _Checks:
             raise Forbidden("forbidden_name", f"{name} without the attribute's name")
 
     def check_attribute(self, name: str) -> None:
-        private = name.startswith("_") and name not in PROTOCOLS and name not in self.own
+        is_own = name in self.own and not _is_special(name)  # which are the interpreter's
+        private = name.startswith("_") and name not in PROTOCOLS and not is_own
         if private or name in FORBIDDEN_ATTRIBUTES:
             raise Forbidden("forbidden_attribute", name)
 
@@ -179,6 +192,24 @@ class _Checks:
         if name == "wraps":  # it copies a few attributes, unless it is told others
             return len(call.args) == 1 and not call.keywords
         return bool(call.args[_READERS[name]])
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+def _check_call(call: ast.Call) -> None:
+    is_type = isinstance(call.func, ast.Name) and call.func.id == "type"
+    if is_type and (len(call.args) != 1 or isinstance(call.args[0], ast.Starred) or call.keywords):
+        raise Forbidden("forbidden_name", "a class whose attributes are named at run time")
+
+
+def _check_definition(node: ast.stmt) -> None:
+    name, bases = getattr(node, "name", ""), getattr(node, "bases", [])
+    if name in _HOOKS:
+        raise Forbidden("forbidden_name", name)
+    if any(isinstance(base, ast.Name) and base.id == "type" for base in bases):
+        raise Forbidden("forbidden_name", f"{name} is a metaclass")
 
 
 def _check_annotation(annotation: ast.AST) -> None:

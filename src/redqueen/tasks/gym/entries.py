@@ -19,6 +19,8 @@ _TRIES = 20
 answer."""
 _MAX_QUESTION = 6000
 
+_NO_ANSWERS = ("there is no such answer", "?")
+
 Entries = Callable[[Random, int, range, Sequence[str]], list[tuple[str, Any]]]
 
 
@@ -68,6 +70,8 @@ class Gym(Kind):
             raise Reject("unsupported", "no single answer, or a long one")
         if not _is_correct(payload, gold):
             raise Reject("unstable", "its scorer does not accept its own answer")
+        if any(_is_correct(payload, text) for text in _NO_ANSWERS if text != gold):
+            raise Reject("unsupported", "its scorer accepts any answer")
         features = {"length": len(payload.question), "answer_length": len(gold)}
         return Verified(payload, (gold,), features, (payload.dataset, payload.question))
 

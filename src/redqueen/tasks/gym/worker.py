@@ -16,6 +16,7 @@ from typing import Any
 
 from redqueen.sandbox import lockdown
 from redqueen.sandbox.forks import in_fork, try_filter
+from redqueen.tasks.gym.guarded_eval import guard_evaluation
 
 MEMORY_BYTES = 4 << 30
 SCORE = 0.999
@@ -60,8 +61,14 @@ def reply(request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter
         metadata = json.dumps(entry.get("metadata", {}), default=str, sort_keys=True)
         solved = entry.get("answer")
         return {"question": str(entry["question"]), "gold": solved, "metadata": metadata}
-    scored = in_fork(cpu_s, seccomp, lambda: dataset.score_answer(answer, entry) >= SCORE)
+    scored = in_fork(cpu_s, seccomp, lambda: score(dataset, answer, entry) >= SCORE)
     return {"correct": scored is True, "reason": scored if isinstance(scored, str) else ""}
+
+
+def score(dataset: Any, answer: str, entry: Any) -> float:
+    """In a fork, which is for this answer alone."""
+    guard_evaluation()
+    return float(dataset.score_answer(answer, entry))
 
 
 @lru_cache(maxsize=2000)
