@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -85,6 +86,22 @@ def test_a_shell_completes_commands_options_and_recipes(words: str, found: list[
 def test_the_name_of_a_command_is_completed_without_torch(group: str) -> None:
     after = "; assert sys.modules.keys().isdisjoint(('numpy', 'torch'))"
     assert len(complete(f"redqueen {group}", after)) > 2
+
+
+def test_ctrl_c_while_a_shell_completes_a_line_prints_nothing() -> None:
+    code = """import os, signal, sys
+sys.argv = ['redqueen']
+from redqueen.cli import app
+app.app = lambda: os.kill(os.getpid(), signal.SIGINT)
+app.main()"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "_REDQUEEN_COMPLETE": "complete_zsh"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 def complete(words: str, after: str = "") -> list[str]:
