@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -72,11 +73,43 @@ def test_every_command_says_what_it_does() -> None:
         ("redqueen run --dr", ["--dry-run"]),
         ("redqueen run pawn-", ["pawn-cpu", "pawn-deduction", "pawn-gpu"]),
         ("redqueen study study-p", ["study-pawn"]),
+        ("redqueen run --steps 9 pawn-g", ["pawn-gpu"]),  # it is a setting: said when it is called
+        ("redqueen bench e", ["engine", "evolve"]),
+        ("redqueen nothing ev", ["eval"]),
     ],
 )
 def test_a_shell_completes_commands_options_and_recipes(words: str, found: list[str]) -> None:
+    assert complete(words) == found
+
+
+@pytest.mark.parametrize("group", ["", "bench "])
+def test_the_name_of_a_command_is_completed_without_torch(group: str) -> None:
+    after = "; assert sys.modules.keys().isdisjoint(('numpy', 'torch'))"
+    assert len(complete(f"redqueen {group}", after)) > 2
+
+
+def test_ctrl_c_while_a_shell_completes_a_line_prints_nothing() -> None:
+    code = """import os, signal, sys
+sys.argv = ['redqueen']
+from redqueen.cli import app
+app.app = lambda: os.kill(os.getpid(), signal.SIGINT)
+app.main()"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "_REDQUEEN_COMPLETE": "complete_zsh"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def complete(words: str, after: str = "") -> list[str]:
+    """What a shell is told, in a process of its own; it must print no error into the line."""
     completion = {"COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    code = "import sys; sys.argv = ['redqueen']; from redqueen.cli.app import main; main()"
+    code = f"""import sys; sys.argv = ['redqueen']; from redqueen.cli.app import main
+try: main()
+finally: pass{after}"""
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, **completion, "_REDQUEEN_COMPLETE": "complete_bash"},
@@ -84,7 +117,8 @@ def test_a_shell_completes_commands_options_and_recipes(words: str, found: list[
         text=True,
         check=False,
     )
-    assert done.stdout.split() == found, done.stderr
+    assert not done.stderr
+    return done.stdout.split()
 
 
 def test_an_option_that_was_renamed_says_its_new_name() -> None:

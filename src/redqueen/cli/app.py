@@ -89,9 +89,11 @@ def top(
 
 def main() -> None:
     """The entry point: errors a user can cause, and those of disks, are messages, not tracebacks.
-    SIGTERM ends a command as Ctrl-C does, so that it leaves nothing half done."""
+    SIGTERM ends a command as Ctrl-C does, so that it leaves nothing half done. While a shell
+    completes a line, both end it without a word."""
+    completes = "_REDQUEEN_COMPLETE" in os.environ
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _end)
+        signal.signal(number, signal.SIG_DFL if completes else _end)
     try:
         with explain_disk():
             app()

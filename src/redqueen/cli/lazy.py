@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from redqueen.errors import unknown
@@ -55,9 +55,11 @@ class LazyGroup(TyperGroup):
         return list(self.table)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name == "help":
-            ctx.fail("type `redqueen --help`, or `redqueen COMMAND --help`")
         if cmd_name not in self.table:
+            if ctx.resilient_parsing:  # a shell completes: an error would be printed into its line
+                return None
+            if cmd_name == "help":
+                ctx.fail("type `redqueen --help`, or `redqueen COMMAND --help`")
             ctx.fail(unknown("command", cmd_name, self.table))
         module, _, name = self.table[cmd_name][0].partition(":")
         target = getattr(import_module(module), name)
@@ -66,6 +68,12 @@ class LazyGroup(TyperGroup):
             target.command(cmd_name)(function)
         return get_command(target)
 
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """By the table: no command is imported to complete its name."""
+        stubs = [TyperCommand(name, help=about) for name, (_, about) in self.table.items()]
+        stub = TyperGroup(commands=stubs, params=self.params)
+        return stub.shell_complete(type(ctx)(stub, ctx.parent, ctx.info_name), incomplete)
+
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for heading, names in self.sections.items():
             with formatter.section(heading):
@@ -73,7 +81,7 @@ class LazyGroup(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         plays = args[:1] in (["run"], ["study"])
-        for word in args:
+        for word in args if not ctx.resilient_parsing else ():
             option, _, value = word.partition("=")
             if new := RENAMED_OPTIONS.get(option):
                 ctx.fail(f"{option} is called {new} now")
