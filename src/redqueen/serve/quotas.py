@@ -15,6 +15,9 @@ class Quotas:
     tokens_to_step: int = 8_000_000
     """Of one model, whose gradients wait for a step: they are kept to be computed again."""
     sessions: int = 256
+    sampling_sessions: int = 1024
+    """Samplers of saved weights and of the base; the one that was not used for longest goes first.
+    """
     disk_mb: float = 20_000.0
     """Of a tenant's folder: journals, checkpoints, saved weights."""
     body_mb: float = 64.0
@@ -52,6 +55,13 @@ class Quotas:
                 "tenant may have. Share a client between your tasks.",
                 429,
             )
+
+    def refuse_sampler(self, count: int) -> None:
+        raise Refused(
+            f"you have opened or used {count} sampling clients within a few minutes, which is all "
+            "that a tenant may have. Share one between your tasks.",
+            429,
+        )
 
     def check_step(self, waiting: int, more: int) -> None:
         if waiting and waiting + more > self.tokens_to_step:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.serve.commands import Command, ModelShape, Refused, Skip
 from redqueen.serve.journal import Journal
-from redqueen.serve.state import SESSION_S, Model, Queued, SamplerWeights, Session
+from redqueen.serve.state import Model, Queued, SamplerWeights
 from redqueen.serve.store import ModelFolder, read_json
 from redqueen.serve.tenant_folders import TenantFolder
 
@@ -29,17 +29,13 @@ def unpack_record(record: bytes) -> tuple[int, str, bytes]:
 
 def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
     entries = place.entries()
-    for entry in entries:
-        if id_ := entry.get("session"):
-            service.sessions[id_] = Session(id_, tenant, -SESSION_S)  # until it is heard from
+    service.sessions.restore(tenant, entries)
     for folder in place.model_folders():
         _open_model(service, tenant, ModelFolder(folder))
-    for entry in entries:
-        if id_ := entry.get("sampler"):
-            try:
-                service.samplers[id_] = service.sampler_of(tenant, id_, entry["path"])
-            except Refused:
-                continue  # what it sampled from was deleted
+    service.sampling.restore(tenant, entries)
+    for model in service.models_of(tenant):
+        service.sampling.drop_replaced(model)
+    service.sessions.compact(tenant, now=True)
 
 
 def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
@@ -56,6 +52,12 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     model.stepped = model.checkpointed = state["checkpoint"]
     done = model.executed = model.settled = state.get("settled", state["checkpoint"])
     model.steps = model.steps_at_checkpoint = state["steps"]
+    model.over = state.get("over", False)
+    service.models[model.id] = model
+    if model.over:
+        files.sweep(0, ())
+        return
+    service.sessions.expect(tenant, model.session)
     futures = service.futures
     created = futures.add(model.request_id(0), tenant)
     futures.resolve(created, {"type": "create_model", "model_id": model.id})
@@ -74,7 +76,6 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
         weights.folder = folder
         service.samplers[weights.id] = model.samplers[weights.id] = weights
     files.sweep(model.checkpointed, list(model.samplers))
-    service.models[model.id] = model
 
 
 def _read_command(service: "Service", kind: str, body: bytes) -> Command:
