@@ -156,8 +156,7 @@ def test_a_model_keeps_its_own_rank_and_projections(server: ModelServer) -> None
     tenant = Tenant(server, rank=2, train_mlp=False)
     curve(tenant, 1)
     path = tenant.result(tenant.command("save_weights_for_sampler", path="small"))["path"]
-    folder, _ = server.service.saved_folder("t0", path)
-    adapter = load_adapter(folder)
+    adapter = load_adapter(server.service.saved("t0", path).folder)
     assert adapter.rank == 2 and "gate_proj" not in adapter.targets
     assert all(bool(pair.b.any()) for pair in adapter.projections.values())
     slot = server.worker.trainer.slots.slot_of(server.service.models[tenant.model])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from redqueen.models.peft_io import save_adapter
 from redqueen.serve.state import Model, SamplerWeights
-from redqueen.serve.store import MODEL, write_folder, write_json
+from redqueen.serve.store import MODEL, discard, write_folder, write_json
 from redqueen.serve.weights import trim_adapter
 
 if TYPE_CHECKING:
@@ -74,6 +74,27 @@ class Checkpoints:
             if not model.reserved:  # somebody appends at this moment: next time
                 model.journal.keep(records[number] for number in sorted(records))
         model.files.sweep(sequence, [one.id for one in model.samplers.values()])
+
+    def end(self, model: Model) -> None:
+        """Remove what was not saved."""
+        service = self.service
+        with service.lock:
+            for id_ in model.samplers:
+                service.samplers.pop(id_, None)
+            model.samplers.clear()
+            model.history.clear()
+            model.forget_gradients()
+            model.stepped = model.checkpointed = model.history_bytes = 0
+            model.settled = model.executed
+        service.sampling.drop_replaced(model)
+        if any(model.saved.all()):
+            model.write({})
+            model.journal.keep(())
+            model.files.sweep(0, ())
+        else:
+            with service.lock:
+                del service.models[model.id]
+            discard(model.files.folder)
 
     def _write_sampler(self, model: Model, weights: SamplerWeights) -> None:
         assert weights.adapter is not None

@@ -49,8 +49,8 @@ def _names(call: Call) -> dict[str, str | SamplerWeights]:
     names: dict[str, str | SamplerWeights] = {call.gate.served: service.base}
     names.update(service.members)
     for model in service.models_of(call.tenant):
-        for kind, name, _ in model.files.all_saved():
-            path = f"tinker://{model.id}/{kind}/{name}"
+        for save in model.saved.all():
+            path = f"tinker://{model.id}/{save.kind}/{save.name}"
             names[path] = path
     return names
 
@@ -65,8 +65,8 @@ def _weights(call: Call, name: Any) -> SamplerWeights:
     service = call.service
     if isinstance(name, str) and (name in service.samplers or name.startswith("tinker://")):
         if name in service.samplers:
-            return service.sampler(call.tenant, name)
-        return service.saved_weights(call.tenant, name)
+            return service.sampling.find(call.tenant, name)
+        return service.sampling.by_path(call.tenant, name)
     names = {call.gate.served: service.base, **service.members}
     if name not in names:
         raise Refused(unknown("model", str(name)[:120], names), 404)

@@ -18,14 +18,15 @@ class Quotas:
     """Models that there are, those of sessions that ended included: each is a folder, and something
     in memory."""
     sessions: int = 256
+    sampling_sessions: int = 1024
+    """Samplers of saved weights and of the base; the one that was not used for longest goes first.
+    """
     disk_mb: float = 20_000.0
     """Of a tenant's folder: journals, checkpoints, saved weights."""
     body_mb: float = 64.0
     """Largest request."""
     samplers: int = 8
     """Unnamed samplers that live, of one model; the oldest goes first."""
-    remembered: int = 4096
-    """Samplers of saved weights and sessions that ended; the oldest are forgotten first."""
     unsettled_mb: float = 64.0
     """Commands of a model that a checkpoint cannot take up, as gradients wait for a step."""
 
@@ -65,6 +66,13 @@ class Quotas:
                 "tenant may have. Share a client between your tasks.",
                 429,
             )
+
+    def refuse_sampler(self, count: int) -> None:
+        raise Refused(
+            f"you have opened or used {count} sampling clients within a few minutes, which is all "
+            "that a tenant may have. Share one between your tasks.",
+            429,
+        )
 
     def check_step(self, waiting: int, more: int) -> None:
         if waiting and waiting + more > self.tokens_to_step:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from redqueen.serve.commands import Command, ModelShape, Refused, Skip
 from redqueen.serve.journal import Journal
-from redqueen.serve.state import SESSION_S, Model, Queued, SamplerWeights, Session
+from redqueen.serve.state import Model, Queued, SamplerWeights
 from redqueen.serve.store import ModelFolder, read_json
 from redqueen.serve.tenant_folders import TenantFolder
 
@@ -33,44 +33,15 @@ def unpack_record(record: bytes) -> tuple[int, str, bytes]:
     return sequence, record[_RECORD.size : end].decode(), record[end:]
 
 
-def forget_old(service: "Service", tenant: str) -> None:
-    """Of a tenant's sessions that ended without models, and of its samplers of saved weights, the
-    newest stay. The service's lock is held."""
-    most = service.quotas.remembered
-    used = {model.session for model in service.models.values()}
-    ended = [
-        one.id
-        for one in service.sessions.values()
-        if one.tenant == tenant and not one.alive and one.id not in used
-    ]
-    for id_ in ended[: max(0, len(ended) - most)]:
-        del service.sessions[id_]
-    named = [id_ for id_, one in service.samplers.items() if _is_named(service, tenant, id_, one)]
-    for id_ in named[: max(0, len(named) - most)]:
-        del service.samplers[id_]
-
-
-def _is_named(service: "Service", tenant: str, id_: str, weights: SamplerWeights) -> bool:
-    session = service.sessions.get(id_.partition(":")[0])
-    owner = weights.tenant if session is None else session.tenant
-    return weights.model is None and not weights.tasks and owner in (tenant, None)
-
-
 def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
     entries = place.entries()
-    for entry in entries:
-        if id_ := entry.get("session"):
-            service.sessions[id_] = Session(id_, tenant, -SESSION_S)  # until it is heard from
+    service.sessions.restore(tenant, entries)
     for folder in place.model_folders():
         _open_model(service, tenant, ModelFolder(folder))
-    for entry in entries:
-        if id_ := entry.get("sampler"):
-            try:
-                service.samplers[id_] = service.sampler_of(tenant, id_, entry["path"])
-            except Refused:
-                continue  # what it sampled from was deleted
-    forget_old(service, tenant)
-    place.keep(service.sessions, service.samplers)
+    service.sampling.restore(tenant, entries)
+    for model in service.models_of(tenant):
+        service.sampling.drop_replaced(model)
+    service.sessions.compact(tenant, now=True)
 
 
 def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
@@ -87,6 +58,12 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     model.stepped = model.checkpointed = state["checkpoint"]
     done = model.executed = model.settled = state.get("settled", state["checkpoint"])
     model.steps = model.steps_at_checkpoint = state["steps"]
+    model.over = state.get("over", False)
+    service.models[model.id] = model
+    if model.over:
+        files.sweep(0, ())
+        return
+    service.sessions.expect(tenant, model.session)
     futures = service.futures
     created = futures.add(model.request_id(0), tenant)
     futures.resolve(created, {"type": "create_model", "model_id": model.id})
@@ -105,7 +82,6 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
         weights.folder = folder
         service.samplers[weights.id] = model.samplers[weights.id] = weights
     files.sweep(model.checkpointed, list(model.samplers))
-    service.models[model.id] = model
 
 
 def _read_command(service: "Service", kind: str, body: bytes) -> Command:

@@ -12,31 +12,30 @@ import uuid
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from redqueen.config.engine import LoraConfig
 from redqueen.engine.shared import SharedEngine
 from redqueen.rng import seed_for
-from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder, Snapshot
+from redqueen.serve.commands import Command, ModelShape, Refused, SampleOrder
 from redqueen.serve.disk import DiskUse
 from redqueen.serve.futures import Future, FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.losses import check_importable
 from redqueen.serve.quotas import Quotas
-from redqueen.serve.restore import forget_old, open_tenant, pack_record, pack_skip
+from redqueen.serve.restore import open_tenant, pack_record, pack_skip
 from redqueen.serve.sampling import SampleQueue
+from redqueen.serve.sampling_sessions import SamplingSessions
+from redqueen.serve.saved import Save
+from redqueen.serve.sessions import Sessions
 from redqueen.serve.state import (
-    SESSION_S,
     TOKEN_BYTES,
     Model,
     Queued,
     SamplerWeights,
     SampleTask,
     Sequence,
-    Session,
 )
 from redqueen.serve.store import (
-    MODEL,
     ModelFolder,
     open_server_folder,
     parse_path,
@@ -46,8 +45,6 @@ from redqueen.serve.tenant_folders import TenantFolder
 BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
-_ENTRY = 256
-"""Bytes of a session or a sampler in a tenant's journal."""
 _SMALL, _SPARE = 65_536, 0.05
 """A step frees some disk: smaller commands are taken up to this much beyond the quota."""
 
@@ -71,13 +68,11 @@ class Service:
             check_importable(loss)
         self.lock = threading.Condition(threading.RLock())
         self.futures, self.queue = FutureTable(), SampleQueue()
-        self.sessions: dict[str, Session] = {}
+        self.sessions, self.sampling = Sessions(self), SamplingSessions(self)
         self.models: dict[str, Model] = {}
         self.samplers: dict[str, SamplerWeights] = {}
         self.members: dict[str, SamplerWeights] = {}
         """Of a run, by name: everybody may sample from them."""
-        self._saved: WeakValueDictionary[tuple[str, str], SamplerWeights] = WeakValueDictionary()
-        """By path and the time of saving, as long as they are in a slot or asked for."""
         self.active: dict[str, float] = {}
         """When each tenant was answered last."""
         self.on_failure: Callable[[BaseException], None] = lambda error: None
@@ -89,39 +84,12 @@ class Service:
         for name, place in self.tenants.items():
             open_tenant(self, name, place)
 
-    def create_session(self, tenant: str) -> str:
-        id_ = uuid.uuid4().hex
-        self.disk.check(tenant, _ENTRY)
-        with self.lock:
-            own = [one for one in self.sessions.values() if one.tenant == tenant and one.alive]
-            self.quotas.check_sessions(len(own))
-            self.sessions[id_] = Session(id_, tenant)
-            forget_old(self, tenant)
-        self.tenants[tenant].log({"session": id_})
-        return id_
-
-    def sessions_of(self, tenant: str) -> list[str]:
-        with self.lock:
-            return [one.id for one in self.sessions.values() if one.tenant == tenant]
-
-    def heartbeat(self, tenant: str, session: str) -> None:
-        self._session(tenant, session).seen = time.monotonic()
-
-    def _session(self, tenant: str, id_: str) -> Session:
-        session = self.sessions.get(id_)
-        if session is None or session.tenant != tenant:
-            raise Refused(f"you have no session {str(id_)[:80]!r}", 404)
-        return session
-
-    def end_session(self, tenant: str, session: str) -> None:
-        self._session(tenant, session).seen = -SESSION_S
-
     # models
 
     def create_model(
         self, tenant: str, session: str, number: int, shape: ModelShape, metadata: Any = None
     ) -> Model:
-        owner = self._session(tenant, session)
+        owner = self.sessions.find(tenant, session)
         if not 1 <= shape.rank <= self.lora.rank:
             raise Refused(
                 f"this server has adapters of rank {self.lora.rank} at most; got {shape.rank}. "
@@ -134,9 +102,9 @@ class Service:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
             own = self._models_of(tenant)
-            alive = [one for one in own if self.sessions[one.session].alive]
+            alive = [one for one in own if self.sessions.is_alive(one.session)]
             self.quotas.check_models(len(alive), len(own))
-            owner.seen = time.monotonic()
+            owner.touch()
             files = ModelFolder(self.tenants[tenant].model_folder(id_))
             journal = Journal(files.folder / "journal")
             model = Model(id_, tenant, session, shape, files, journal, metadata or {})
@@ -191,7 +159,7 @@ class Service:
                     raise
                 command, record = pack_skip(sequence, error)
                 tokens = 0
-            self.sessions[model.session].seen = time.monotonic()
+            self.sessions.find(tenant, model.session, 410).touch()
             future = self.futures.add(id_, tenant, tokens)
             model.reserved.add(sequence)
         try:
@@ -228,56 +196,7 @@ class Service:
             self.futures.resolve(future, result)
         return future
 
-    # samplers
-
-    def create_sampler(self, tenant: str, session: str, number: int, path: str | None) -> str:
-        """A sampling session: of saved weights, or of the base."""
-        self._session(tenant, session)
-        self.disk.check(tenant, _ENTRY)
-        id_ = f"{session}:sample:{number}"
-        with self.lock:
-            if id_ not in self.samplers:
-                weights = self.sampler_of(tenant, id_, path)
-                self.tenants[tenant].log({"sampler": id_, "path": path})
-                self.samplers[id_] = weights
-                forget_old(self, tenant)
-        return id_
-
-    def sampler_of(self, tenant: str, id_: str, path: str | None) -> SamplerWeights:
-        if path is None:
-            return self.base
-        folder, _ = self.saved_folder(tenant, path)
-        inner = folder / "adapters" / MODEL
-        return SamplerWeights(id_, tenant, folder=inner if inner.is_dir() else folder)
-
-    def saved_weights(self, tenant: str, path: str) -> SamplerWeights:
-        """For requests that name a path: all that name it share a slot."""
-        _, about = self.saved_folder(tenant, path)
-        key = path, str(about["time"])
-        with self.lock:
-            weights = self._saved.get(key)
-            if weights is None:
-                weights = self._saved[key] = self.sampler_of(tenant, path, path)
-        return weights
-
-    def sampler(self, tenant: str, id_: Any) -> SamplerWeights:
-        weights = self.samplers.get(id_) if isinstance(id_, str) else None
-        if weights is None and self._is_coming(tenant, id_):
-            raise Refused("this sampler is not taken yet: ask again in a moment", 503)
-        if weights is None or weights.tenant not in (tenant, None):
-            raise Refused(
-                f"you have no sampler {str(id_)[:120]!r}. The newest {self.quotas.samplers} "
-                "unnamed ones of a model live; name those that are to stay.",
-                404,
-            )
-        return weights
-
-    def _is_coming(self, tenant: str, id_: Any) -> bool:
-        """Whether a command that waits makes this sampler: after a restart it was there before."""
-        with self.lock:
-            waiting = [one for m in self._models_of(tenant) for one in m.waiting.values()]
-        commands = (one.command for one in waiting)
-        return any(isinstance(one, Snapshot) and one.sampler == id_ for one in commands)
+    # samples
 
     def sample(
         self, tenant: str, weights: SamplerWeights, order: SampleOrder, on_piece: Any = None
@@ -332,13 +251,12 @@ class Service:
 
     # what is saved
 
-    def saved_folder(self, tenant: str, path: Any) -> tuple[Path, dict[str, Any]]:
+    def saved(self, tenant: str, path: Any) -> Save:
         model_id, kind, name = parse_path(path)
-        model = self.model(tenant, model_id)
-        about = model.files.about(kind, name)
-        if not about:
+        save = self.model(tenant, model_id).saved.current(kind, name)
+        if save is None:
             raise Refused(f"there is nothing at {path}: it was deleted, or its time is over", 404)
-        return model.files.saved(kind, name), about
+        return save
 
 
 def _bare(engine: SharedEngine) -> Any:

@@ -7,7 +7,7 @@ from itertools import count
 
 from redqueen.engine.shared import SharedEngine
 from redqueen.models.peft_io import load_adapter
-from redqueen.serve.commands import Command, ForwardBackward
+from redqueen.serve.commands import Command, ForwardBackward, Refused
 from redqueen.serve.losses import bind
 from redqueen.serve.restore import unpack_record
 from redqueen.serve.state import Model, SamplerWeights
@@ -121,7 +121,8 @@ class SlotPool:
     def _load_sampler(self, weights: SamplerWeights, slot: int) -> None:
         adapter = weights.adapter
         if adapter is None:
-            assert weights.folder is not None
+            if weights.folder is None or not weights.folder.is_dir():
+                raise Refused("what this samples from was deleted, or its time is over", 404)
             adapter = load_adapter(weights.folder)
         self.engine.write(slot, pad_adapter(adapter, self.template), reset_optimizer=True)
         self.engine.clear_gradients([slot])

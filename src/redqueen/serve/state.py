@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from redqueen.serve.commands import Command, ForwardBackward, ModelShape, SampleOrder
 from redqueen.serve.futures import Future
 from redqueen.serve.journal import Journal
+from redqueen.serve.saved import SavedFolders
 from redqueen.serve.store import ModelFolder, write_json
 
 if TYPE_CHECKING:
@@ -20,18 +21,52 @@ if TYPE_CHECKING:
 TOKEN_BYTES = 64
 """Of a request, for each of its tokens: more than any needs."""
 SESSION_S = 300.0
-"""A session from which nothing has come for so long is over."""
+"""A session from which nothing has come for so long does not count: its client has gone, or
+sleeps."""
+
+
+def long_ago() -> float:
+    """When what was there before a restart was heard of last."""
+    return time.monotonic() - SESSION_S
 
 
 @dataclass(slots=True)
+class Opened:
+    """A sampling session: what it samples from. None: the base."""
+
+    id: str
+    path: str | None
+    sequence: int | None
+    """The command that saved what it samples from."""
+    used: float = field(default_factory=time.monotonic)
+
+    def entry(self) -> dict[str, Any]:
+        """As it is in the journal."""
+        return {"sampler": self.id, "path": self.path, "sequence": self.sequence}
+
+
+@dataclass(slots=True, eq=False)
 class Session:
     id: str
     tenant: str
     seen: float = field(default_factory=time.monotonic)
+    over: bool = False
+    samplers: dict[str, Opened] = field(default_factory=dict)
 
     @property
     def alive(self) -> bool:
-        return time.monotonic() - self.seen < SESSION_S
+        return not self.over and time.monotonic() - self.seen < SESSION_S
+
+    def touch(self) -> None:
+        self.seen = time.monotonic()
+
+    def entries(self) -> list[dict[str, Any]]:
+        """As it is in the journal."""
+        over = [{"over": self.id}] if self.over else []
+        return [self.entry(), *(one.entry() for one in self.samplers.values()), *over]
+
+    def entry(self) -> dict[str, Any]:
+        return {"session": self.id}
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -146,6 +181,8 @@ class Model:
     busy: bool = False
     turn: int = 0
     """When it had its last one."""
+    over: bool = False
+    """Its session has ended. What was saved is left of it."""
 
     @property
     def next(self) -> Queued | None:
@@ -181,6 +218,10 @@ class Model:
         """Whether the checkpoint is behind the weights."""
         return self.stepped > self.checkpointed
 
+    @property
+    def saved(self) -> SavedFolders:
+        return SavedFolders(self.files.folder)
+
     def request_id(self, sequence: int) -> str:
         return f"{self.id}:{sequence}"
 
@@ -195,6 +236,7 @@ class Model:
             "settled": self.settled,
             "steps": self.steps_at_checkpoint,
             "answers": answers,
+            "over": self.over,
         }
         write_json(self.files.folder / "model.json", state)
 

@@ -6,17 +6,15 @@
                            journal            commands since that checkpoint
                            checkpoint-12/     weights and optimizer after command 12
                            samplers/          unnamed samplers that outlived their weights
-                           weights/NAME/  sampler_weights/NAME/  external_weights/NAME/
+                           weights/  sampler_weights/  external_weights/  (saved.py)
 
 Names in paths are the server's own, or match `NAME`; nothing else of a request becomes a path.
 """
 
-import contextlib
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -118,53 +116,8 @@ class ModelFolder:
     def checkpoint(self, sequence: int) -> Path:
         return self.folder / f"checkpoint-{sequence}"
 
-    def saved(self, kind: str, name: str) -> Path:
-        return self.folder / kind / check_name(name)
-
     def sampler(self, id_: str) -> Path:
         return self.folder / "samplers" / id_.replace(":", "-")
-
-    def save(
-        self, kind: str, name: str, about: dict[str, Any], write: Callable[[Path], None]
-    ) -> None:
-        ttl_s = about.pop("ttl_s", None)
-        now = datetime.now(UTC)
-        expires = (now + timedelta(seconds=ttl_s)).isoformat() if ttl_s else None
-        about = {**about, "time": now.isoformat(), "expires_at": expires}
-
-        def write_all(folder: Path) -> None:
-            write(folder)
-            write_json(folder / "about.json", about)
-
-        write_folder(self.saved(kind, name), write_all)
-
-    def all_saved(self) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Kind, name and what is known of each; those whose time is over are removed."""
-        for kind in KINDS:
-            for folder in sorted((self.folder / kind).glob("[!.]*")):
-                if about := self._about(folder):
-                    yield kind, folder.name, {**about, "bytes": size_of(folder)}
-
-    def about(self, kind: str, name: str) -> dict[str, Any] | None:
-        return self._about(self.saved(kind, name))
-
-    def _about(self, folder: Path) -> dict[str, Any] | None:
-        """None: it is not there, or its time is over."""
-        try:
-            about = read_json(folder / "about.json")
-        except (OSError, ValueError):
-            return None
-        if about.get("expires_at") and about["expires_at"] < datetime.now(UTC).isoformat():
-            with contextlib.suppress(OSError):  # somebody else has just done it
-                discard(folder)
-            return None
-        return about
-
-    def delete(self, kind: str, name: str) -> None:
-        folder = self.saved(kind, name)
-        if not folder.is_dir():
-            raise Refused(f"there is no checkpoint {kind}/{name}", 404)
-        discard(folder)
 
     def sweep(self, checkpoint: int, samplers: Sequence[str]) -> None:
         """Remove checkpoints and samplers that no longer count, and what a kill left half

@@ -1,14 +1,17 @@
 """The folder of a tenant: a journal of its sessions and samplers, and a folder for each model."""
 
 import json
-from collections.abc import Container, Mapping
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from redqueen.ledger.durable import make_folder
+from redqueen.ledger.durable import make_folder, remove_tree
 from redqueen.serve.journal import Journal
 
-_FEW = 1000
+Entry = Mapping[str, Any]
+ENTRY_BYTES = 256
+"""Of a session or a sampler in the journal."""
 
 
 class TenantFolder:
@@ -16,18 +19,21 @@ class TenantFolder:
         self.folder = folder
         make_folder(folder / "models")
         self.journal = Journal(folder / "sessions")
+        self.lock = threading.RLock()
+        """Taken before the service's, by whoever changes sessions and writes them down."""
+        self.count = len(self.journal.records())
+        """Entries of the journal."""
 
-    def log(self, entry: Mapping[str, Any]) -> None:
-        self.journal.append([json.dumps(entry).encode()])
+    def log(self, *entries: Entry) -> None:
+        self.journal.append([json.dumps(entry).encode() for entry in entries])
+        self.count += len(entries)
 
-    def keep(self, *known: Container[str]) -> None:
-        """Forget sessions and samplers that are forgotten, if these are the most."""
-        entries = self.entries()
-        kept = [one for one in entries if any(id_ in own for own in known for id_ in one.values())]
-        if len(entries) > 2 * len(kept) + _FEW:
-            self.journal.keep(json.dumps(one).encode() for one in kept)
+    def keep(self, entries: Sequence[Entry]) -> None:
+        """Go on with these and no others."""
+        self.journal.keep(json.dumps(entry).encode() for entry in entries)
+        self.count = len(entries)
 
-    def entries(self) -> list[dict[str, Any]]:
+    def entries(self) -> list[Entry]:
         return [json.loads(record) for record in self.journal.records()]
 
     def model_folder(self, id_: str) -> Path:
@@ -37,6 +43,8 @@ class TenantFolder:
         return folder
 
     def model_folders(self) -> list[Path]:
-        """Of models that were made whole."""
+        """Of models that were made whole, and not removed."""
+        for gone in (self.folder / "models").glob(".*"):
+            remove_tree(gone)
         folders = sorted((self.folder / "models").iterdir())
         return [folder for folder in folders if (folder / "model.json").is_file()]

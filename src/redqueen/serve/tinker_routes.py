@@ -110,30 +110,30 @@ async def _capabilities(call: Call) -> Response:
 
 
 async def _create_session(call: Call) -> Response:
-    id_ = await call.run(call.service.create_session, call.tenant)
+    id_ = await call.run(call.service.sessions.create, call.tenant)
     told = "adapters here are on attention and MLP projections; the unembedding is not trained"
     return JSONResponse({"type": "create_session", "session_id": id_, "info_message": told})
 
 
 async def _heartbeat(call: Call) -> Response:
-    call.service.heartbeat(call.tenant, call.json["session_id"])
+    call.service.sessions.heartbeat(call.tenant, call.json["session_id"])
     return JSONResponse({"type": "session_heartbeat"})
 
 
 async def _sessions(call: Call) -> Response:
-    return JSONResponse({"sessions": call.service.sessions_of(call.tenant)})
+    return JSONResponse({"sessions": call.service.sessions.of(call.tenant)})
 
 
 async def _one_session(call: Call) -> Response:
     id_, service = call.path("session"), call.service
-    service.heartbeat(call.tenant, id_)
+    service.sessions.find(call.tenant, id_)
     models = [one.id for one in service.models_of(call.tenant) if one.session == id_]
     samplers = [one for one in list(service.samplers) if one.startswith(f"{id_}:")]
     return JSONResponse({"training_run_ids": models, "sampler_ids": samplers})
 
 
 async def _finish_session(call: Call) -> Response:
-    call.service.end_session(call.tenant, call.path("session"))
+    await call.run(call.service.sessions.finish, call.tenant, call.path("session"))
     return JSONResponse({})
 
 
@@ -209,7 +209,8 @@ async def _load_weights(call: Call) -> Response:
 
 
 async def _weights_info(call: Call) -> Response:
-    _, about = await call.run(call.service.saved_folder, call.tenant, call.json["tinker_path"])
+    save = await call.run(call.service.saved, call.tenant, call.json["tinker_path"])
+    about = save.about
     return JSONResponse(
         {
             "base_model": call.gate.served,
@@ -231,14 +232,14 @@ async def _create_sampling_session(call: Call) -> Response:
     if path is None:
         _check_base(call, request.get("base_model"))
     id_ = await call.run(
-        call.service.create_sampler, call.tenant, request["session_id"], number, path
+        call.service.sampling.create, call.tenant, request["session_id"], number, path
     )
     return JSONResponse({"type": "create_sampling_session", "sampling_session_id": id_})
 
 
 async def _sampler(call: Call) -> Response:
     id_ = call.path("sampler")
-    call.service.sampler(call.tenant, id_)
+    call.service.sampling.find(call.tenant, id_)
     return JSONResponse({"sampler_id": id_, "base_model": call.gate.tokenizer})
 
 
@@ -246,7 +247,7 @@ async def _sample(call: Call) -> Response:
     request, service = call.json, call.service
     if request.get("sampling_session_id") is None:
         raise Refused("samples are asked for through a sampling session")
-    weights = service.sampler(call.tenant, request["sampling_session_id"])
+    weights = service.sampling.find(call.tenant, request["sampling_session_id"])
     order = await call.run(call.decoder.sample_order, request)
     future = await call.run(service.sample, call.tenant, weights, order)
     ids = [f"{future.id}:{number}" for number in range(order.count)]

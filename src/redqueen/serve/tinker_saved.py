@@ -6,7 +6,7 @@ from starlette.responses import JSONResponse, Response
 
 from redqueen.serve.gate import Call
 from redqueen.serve.state import Model
-from redqueen.serve.store import parse_path
+from redqueen.serve.store import parse_path, size_of
 
 
 def _run_of(call: Call, model: Model) -> dict[str, Any]:
@@ -28,15 +28,15 @@ def _saved_of(model: Model) -> list[dict[str, Any]]:
     types = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
     saved = [
         {
-            "checkpoint_id": f"{kind}/{name}",
-            "checkpoint_type": types[kind],
-            "time": about["time"],
-            "tinker_path": f"tinker://{model.id}/{kind}/{name}",
-            "size_bytes": about["bytes"],
-            "user_metadata": about["metadata"],
-            "expires_at": about["expires_at"],
+            "checkpoint_id": f"{one.kind}/{one.name}",
+            "checkpoint_type": types[one.kind],
+            "time": one.about["time"],
+            "tinker_path": f"tinker://{model.id}/{one.kind}/{one.name}",
+            "size_bytes": size_of(one.folder),
+            "user_metadata": one.about["metadata"],
+            "expires_at": one.about["expires_at"],
         }
-        for kind, name, about in model.files.all_saved()
+        for one in model.saved.all()
     ]
     return sorted(saved, key=lambda one: str(one["time"]))
 
@@ -75,5 +75,5 @@ async def delete(call: Call) -> Response:
     model_id, kind, name = (call.path(part) for part in ("model", "kind", "name"))
     parse_path(f"tinker://{model_id}/{kind}/{name}")
     model = call.service.model(call.tenant, model_id)
-    await call.run(model.files.delete, kind, name)
+    await call.run(model.saved.delete, kind, name)
     return Response(status_code=204)

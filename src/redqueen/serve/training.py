@@ -24,7 +24,7 @@ from redqueen.serve.commands import (
 from redqueen.serve.losses import bind
 from redqueen.serve.shares import Work
 from redqueen.serve.slots import SlotPool
-from redqueen.serve.state import Model, Queued, SamplerWeights
+from redqueen.serve.state import Model, Queued
 from redqueen.serve.store import MODEL
 from redqueen.serve.weights import pad_adapter, trim_adapter
 
@@ -82,6 +82,15 @@ class Trainer:
         if isinstance(queued.command, ForwardBackward) and queued.command.backward:
             self.service.quotas.check_step(model.pending_tokens, queued.command.tokens)
         return self.slots.place(model, pinned)
+
+    def end(self, model: Model) -> None:
+        """Its session is over: what was saved is left of it, if anything was."""
+        self.slots.leave(model)
+        self.slots.drop_gradients(model)
+        try:
+            self.checkpoints.end(model)
+        except OSError:
+            log.exception("could not remove what %s has not saved", model.id)
 
     # passes
 
@@ -201,11 +210,12 @@ class Trainer:
         if isinstance(command, Skip):
             self._fail(model, queued, command.reason)
         elif isinstance(command, Snapshot):
-            self._take_snapshot(model, command)
+            self.service.sampling.take(model, command.sampler)
             result = {"type": "save_weights_for_sampler", "sampling_session_id": command.sampler}
             self._finish(model, queued, result)
         elif isinstance(command, SaveWeights):
             self._save(model, slot, command, queued.sequence)
+            self.service.sampling.drop_replaced(model)
             path = f"tinker://{model.id}/{command.kind}/{command.name}"
             self._finish(model, queued, {"type": _SAVED[command.kind], "path": path})
         else:
@@ -217,22 +227,9 @@ class Trainer:
             self.checkpoints.write(model, slot, {str(queued.sequence): result})
             self._finish(model, queued, result)
 
-    def _take_snapshot(self, model: Model, command: Snapshot) -> None:
-        with self.service.lock:
-            weights = SamplerWeights(command.sampler, model.tenant, model)
-            model.samplers[command.sampler] = weights
-            self.service.samplers[command.sampler] = weights
-            surplus = len(model.samplers) - self.service.quotas.samplers
-            idle = [one for one in model.samplers.values() if not one.tasks and one is not weights]
-            for old in idle[: max(surplus, 0)]:
-                del model.samplers[old.id]
-                self.service.samplers.pop(old.id, None)
-
     def _save(self, model: Model, slot: int, command: SaveWeights, sequence: int) -> None:
-        place = model.files.saved(command.kind, command.name)
-        if place.exists():
-            about = model.files.about(command.kind, command.name) or {}
-            if about.get("sequence") == sequence:  # after a kill: it was saved already
+        if before := model.saved.current(command.kind, command.name):
+            if before.sequence >= sequence:  # after a kill: it was saved already
                 return
             if not command.overwrite:
                 raise Refused(
@@ -249,13 +246,8 @@ class Trainer:
             else:
                 self._write_adapter(model, slot, folder)
 
-        about = {
-            "sequence": sequence,
-            "ttl_s": command.ttl_s,
-            "metadata": dict(command.metadata),
-            **_describe_shape(model.shape),
-        }
-        model.files.save(command.kind, command.name, about, write)
+        about = {"metadata": dict(command.metadata), **_describe_shape(model.shape)}
+        model.saved.add(command.kind, command.name, sequence, about, command.ttl_s, write)
 
     def _write_adapter(self, model: Model, slot: int, folder: Path) -> None:
         trimmed = trim_adapter(self.engine.read(slot), model.shape)
@@ -263,7 +255,8 @@ class Trainer:
         save_adapter(trimmed, folder, base=base.name, fingerprint=base.fingerprint)
 
     def _load(self, model: Model, slot: int, command: LoadWeights) -> None:
-        folder, about = self.service.saved_folder(model.tenant, command.path)
+        save = self.service.saved(model.tenant, command.path)
+        folder, about = save.folder, save.about
         own = _describe_shape(model.shape)
         if any(about[name] != value for name, value in own.items()):
             saved, here = (

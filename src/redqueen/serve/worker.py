@@ -86,20 +86,31 @@ class Worker(threading.Thread):
                 break
         if self.service.queue:
             self.runner.run(self.service.max_num_seqs)
-        with self.service.lock:
-            sweep(self.service, _GAP_S)
+        self._sweep()
 
     def _gather(self) -> bool:
         """Wait for work, then a little for those who are about to send some. False: it is over."""
-        lock = self.service.lock
-        with lock:
-            while not self._stopping and not has_work(self.service):
-                lock.wait(5.0)
-                sweep(self.service, _GAP_S)
-            until = self._patience()
-            while self._expect_more(until):
-                pass
-            return not self._stopping
+        while self._is_idle():
+            self._sweep()
+        until = self._patience()
+        while self._expect_more(until):
+            pass
+        return not self._stopping
+
+    def _is_idle(self) -> bool:
+        """Whether there was nothing to do for a few seconds, or something has changed."""
+        with self.service.lock:
+            if self._stopping or has_work(self.service):
+                return False
+            self.service.lock.wait(5.0)
+            return True
+
+    def _sweep(self) -> None:
+        """What is over goes."""
+        with self.service.lock:
+            sweep(self.service, _GAP_S)
+        for model in self.service.sessions.sweep():
+            self.trainer.end(model)
 
     def _patience(self) -> float:
         """Until when to wait for others."""

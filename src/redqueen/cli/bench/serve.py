@@ -252,7 +252,7 @@ class _Loop:
         self.server, self.service, self.name, self.work = server, server.service, name, work
         self.progress = f"{count} tenants: step" if number == 0 else ""
         rank = server.settings.lora.rank
-        session = self.service.create_session(name)
+        session = self.service.sessions.create(name)
         self.model = self.service.create_model(name, session, 0, ModelShape(rank, number))
         self.prompts = prompts_of(Random(number), work, count)
         self.sequence = 0

@@ -1,0 +1,151 @@
+"""Sessions of clients, and what goes with them when they end.
+
+A client sends a heartbeat every ten seconds. After five minutes without one its session counts no
+more against quotas, but goes on with the next heartbeat: computers sleep, and servers are
+restarted. It ends for good when the client says so, or after a day of silence. Its samplers go
+then, and what its models have not saved.
+"""
+
+import time
+import uuid
+from typing import TYPE_CHECKING
+
+from redqueen.serve.commands import Refused
+from redqueen.serve.state import Model, Session, long_ago
+from redqueen.serve.tenant_folders import ENTRY_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from redqueen.serve.service import Service
+    from redqueen.serve.tenant_folders import Entry
+
+SILENT_S = 24 * 3600.0
+_GROWN = 64
+"""Entries more than are needed, and more than needed ones twice over: the journal is written
+anew."""
+
+
+class Sessions:
+    def __init__(self, service: "Service") -> None:
+        self.service = service
+        self.all: dict[str, Session] = {}
+
+    def create(self, tenant: str) -> str:
+        service, id_ = self.service, uuid.uuid4().hex
+        place = service.tenants[tenant]
+        service.disk.check(tenant, ENTRY_BYTES)
+        with place.lock:
+            with service.lock:
+                own = self._of(tenant)
+                service.quotas.check_sessions(sum(one.alive for one in own))
+                spare = self._spare(own)
+                for old in spare:
+                    self._forget(old)
+                session = self.all[id_] = Session(id_, tenant)
+            try:
+                place.log(session.entry(), *({"over": old.id} for old in spare))
+            except OSError:
+                with service.lock:
+                    del self.all[id_]
+                raise
+        self.compact(tenant)
+        return id_
+
+    def of(self, tenant: str) -> list[str]:
+        with self.service.lock:
+            return [one.id for one in self._of(tenant) if not one.over]
+
+    def _of(self, tenant: str) -> list[Session]:
+        return [one for one in self.all.values() if one.tenant == tenant]
+
+    def find(self, tenant: str, id_: object, status: int = 404) -> Session:
+        session = self.all.get(id_) if isinstance(id_, str) else None
+        if session is None or session.tenant != tenant or session.over:
+            raise Refused(
+                f"you have no session {str(id_)[:80]!r}. One ends when its client is closed, or "
+                "after a day without a heartbeat: make a new client, and load what you saved.",
+                status,
+            )
+        return session
+
+    def heartbeat(self, tenant: str, id_: object) -> None:
+        self.find(tenant, id_, 410).touch()  # so that the SDK sends no more
+
+    def is_alive(self, id_: str) -> bool:
+        session = self.all.get(id_)
+        return session is not None and session.alive
+
+    def finish(self, tenant: str, id_: str) -> None:
+        """It ends as soon as what was acknowledged is carried out."""
+        place = self.service.tenants[tenant]
+        with place.lock:
+            session = self.find(tenant, id_)
+            place.log({"over": id_})
+            with self.service.lock:
+                session.over = True
+                self.service.lock.notify_all()
+
+    # the end. In the engine's thread, without the service's lock: folders are removed
+
+    def sweep(self) -> "Iterator[Model]":
+        """Forget sessions that are over; yields their models, which nobody can ask any more."""
+        with self.service.lock:
+            now = time.monotonic()
+            for session in self.all.values():
+                session.over = session.over or now - session.seen > SILENT_S
+            over = [one for one in self.all.values() if one.over]
+        for session in over:
+            with self.service.lock:
+                models = self._models_of(session)
+                if any(one.waiting or one.reserved or one.busy for one in models):
+                    continue  # another time: what was acknowledged is carried out
+                for model in models:
+                    model.over = True
+            yield from models
+            with self.service.lock:
+                self._forget(session)
+        for tenant in {one.tenant for one in over}:
+            self.compact(tenant, now=True)
+
+    def compact(self, tenant: str, *, now: bool = False) -> None:
+        """Write the journal anew if most of it is of sessions that are over."""
+        place = self.service.tenants[tenant]
+        if not now and place.count <= _GROWN:
+            return
+        with place.lock:
+            with self.service.lock:
+                entries = [entry for one in self._of(tenant) for entry in one.entries()]
+            if (now and place.count != len(entries)) or place.count > 2 * len(entries) + _GROWN:
+                place.keep(entries)
+
+    def expect(self, tenant: str, id_: str) -> None:
+        """One that has a model."""
+        if id_ not in self.all:
+            self.all[id_] = Session(id_, tenant, long_ago())
+
+    def restore(self, tenant: str, entries: "list[Entry]") -> None:
+        """As they are in the journal. None is alive until it is heard from."""
+        for entry in entries:
+            if "session" in entry:
+                id_ = str(entry["session"])
+                self.all[id_] = Session(id_, tenant, long_ago())
+            elif (session := self.all.get(str(entry.get("over")))) is not None:
+                session.over = True
+
+    def _models_of(self, session: Session) -> list[Model]:
+        models = self.service.models.values()
+        return [one for one in models if one.session == session.id and not one.over]
+
+    def _spare(self, own: list[Session]) -> list[Session]:
+        """Those that make room for another one: their clients are silent and have no model."""
+        surplus = len(own) + 1 - self.service.quotas.sessions
+        if surplus <= 0:
+            return []
+        silent = [one for one in own if not one.alive and not self._models_of(one)]
+        return sorted(silent, key=lambda one: one.seen)[:surplus]
+
+    def _forget(self, session: Session) -> None:
+        self.all.pop(session.id, None)
+        for id_ in session.samplers:
+            self.service.samplers.pop(id_, None)
