@@ -80,7 +80,7 @@ def test_nothing_but_the_date_of_a_run_depends_on_the_clock() -> None:
         if wall.search(text := path.read_text())
     }
     # Whoever saves weights on a server is shown when, and may say how long they stay.
-    dates = {"core/build.py": 1, "serve/store.py": 2}
+    dates = {"core/build.py": 1, "serve/saved.py": 2}
     assert {name: len(uses) for name, uses in found.items()} == dates
 
 

@@ -169,8 +169,8 @@ def with_another_rank(tensors: dict[str, torch.Tensor]) -> None:
     ("change", "message"),
     [
         (without_b, "only one of lora_A and lora_B"),
-        (with_embedding, "no LoRA weight of a linear layer"),
-        (with_module, "no LoRA weight of a linear layer"),
+        (with_embedding, "not a LoRA weight of a linear layer"),
+        (with_module, "not a LoRA weight of a linear layer"),
         (with_another_rank, "one rank for all projections"),
     ],
 )

@@ -76,7 +76,7 @@ def test_open_says_what_is_in_it_and_unpacks_it(run: Path, packed: Path, tmp_pat
 
 
 def test_what_is_no_packed_ledger_is_refused(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no packed ledger.*needs no unpacking"):
+    with pytest.raises(ConfigError, match=r"not a packed ledger.*needs no unpacking"):
         call("open", run)
     with pytest.raises(ConfigError, match=r"NAME.sqlite.xz or NAME.sqlite.gz"):
         call("export", run, "--ledger", "--out", tmp_path / "x.db")

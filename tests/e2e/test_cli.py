@@ -267,7 +267,7 @@ def test_doctor_says_what_this_machine_can_do(tmp_path: Path) -> None:
     assert found["data", "benchmarks"]["detail"].startswith("1 of ")
     assert found["torch", "torch"]["ok"]
     assert found["base", "pawn"]["ok"]
-    assert found["base", "suites"]["detail"].startswith("2400 ")
+    assert found["base", "suites"]["detail"].startswith("2,400 ")
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ class SavedFolders:
         return sorted({one.name.partition("@")[0] for one in folders})
 
     def _versions(self, kind: str, name: str) -> list[Path]:
-        """Oldest first. Folders of servers that kept one save of a name have no number."""
+        """Oldest first. Folders of servers that kept one save of a name give theirs none."""
         place = self.folder / kind
         first = [place / name] if (place / name).is_dir() else []
         return first + sorted(place.glob(f"{name}@*"), key=lambda one: int(one.name.split("@")[1]))
