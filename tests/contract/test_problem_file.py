@@ -65,6 +65,9 @@ def test_a_problem_that_a_file_has_twice_is_one_item(puzzles: Path) -> None:
     puzzles.write_text(puzzles.read_text() * 2)
     assert load_suite(str(puzzles)).items(None, None) == once
     first, second, *_ = (json.loads(line) for line in puzzles.read_text().splitlines())
+    turned = {**first["payload"], "constraints": first["payload"]["constraints"][::-1]}
+    write(puzzles, first, {**first, "payload": turned})
+    assert len(load_suite(str(puzzles)).items(None, None)) == 1, "its answer is the same"
     write(puzzles, first, {**second, "key": first["key"]})
     with pytest.raises(DataError, match="line 2: another problem has the key"):
         load_suite(str(puzzles)).items(None, None)

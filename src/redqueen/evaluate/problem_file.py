@@ -42,7 +42,8 @@ class ProblemFile(ProblemSuite):
         ]
 
     def _read(self) -> list[Problem]:
-        """Each once, however often the file has it."""
+        """Each once, however often the file has it. Texts of one key may differ in what does not
+        matter, such as names; their answers may not."""
         known = {**load_kinds(), **load_kinds(*self.kinds)}
         problems: dict[str, Problem] = {}
         for number, row in read_jsonl(Path(self.path), required=("kind",)):
@@ -50,7 +51,7 @@ class ProblemFile(ProblemSuite):
                 where = f"{self.path}, line {number}"
                 problem = read_problem(row, known, where)
                 first = problems.setdefault(problem.key, problem)
-                if (first.payload, first.gold) != (problem.payload, problem.gold):
+                if (first.kind, first.gold) != (problem.kind, problem.gold):
                     raise DataError(f"{where}: another problem has the key '{problem.key}' too")
         if not problems:
             raise DataError(f"{self.path} has no problem")
