@@ -207,6 +207,37 @@ def test_the_soup_of_a_run_is_by_its_own_merge(
     assert "The merge `ties` of the students" in (tmp_path / "soup" / "README.md").read_text()
 
 
+def test_the_soup_of_a_single_student_is_that_student(
+    run: Path, engine: TorchEngine, tmp_path: Path
+) -> None:
+    other = Path(shutil.copytree(run, tmp_path / "run"))
+    (world,) = newest_checkpoint(other).state["worlds"]
+    members = [member for member in world["members"] if member["id"] != "S1"]
+    names = {member["slot"]: f"0/{member['id']}" for member in members}
+    state = {"worlds": [{"members": members}]}
+    Checkpoints(other).save(6, lambda place: engine.save(place, names), state)
+    export_soup(other, tmp_path / "soup", merge="dare")
+    saved = load_file(tmp_path / "soup" / "adapter_model.safetensors")
+    name, (a, b) = next(iter(engine.read(2).projections.items()))
+    own_a, own_b = (saved[f"base_model.model.{name}.lora_{which}.weight"] for which in "AB")
+    assert torch.allclose((own_b @ own_a).T, a @ b, atol=1e-6)
+    assert "the only one" in (tmp_path / "soup" / "README.md").read_text()
+
+
+def test_a_merge_that_a_run_brings_along_is_named_before_it_is_imported(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "their_merge.py").write_text("def first(updates):\n    return updates[0]\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    other = Path(shutil.copytree(run, tmp_path / "run"))
+    with contextlib.closing(sqlite3.connect(other / "run.sqlite")) as ledger, ledger:
+        patch = '{"evolve": {"merge": {"type": "their_merge:first"}}}'
+        ledger.execute("UPDATE worlds SET config = json_patch(config, ?)", (patch,))
+    with contextlib.suppress(Exception):  # it need not be a good one
+        export_soup(other, tmp_path / "soup")
+    assert "imported now: their_merge:first" in caplog.text
+
+
 def test_the_card_of_the_soup_has_what_the_run_measured(run: Path, tmp_path: Path) -> None:
     measured = Path(shutil.copytree(run, tmp_path / "run"))
     row = {"world": 0, "step": newest_checkpoint(run).step, "suite": "own", "kind": "k", "tier": 0}

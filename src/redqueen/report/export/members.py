@@ -73,6 +73,7 @@ def export_soup(
 ) -> Path:
     """Write all living students merged into one adapter: by the run's own merge, as `eval RUN/soup`
     has it (`evolve.merge`; by default their mean, truncated to their rank), or by the one named."""
+    from redqueen.core.build import read_arms
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import read_newest, saved_members
     from redqueen.stages.evolve.merge import MERGES, merge_adapters
@@ -89,14 +90,17 @@ def export_soup(
             return checkpoint.step, students, load_adapters(view.folder, checkpoint, students, base)
 
         step, students, adapters = read_newest(view.folder, read)
-        own = view.setting("evolve.merge", "mean")
-        choice = MERGES.choose(merge or own)
-        adapter = merge_adapters(adapters, choice)
+        own = read_arms(view.folder)[view.world][1].evolve.merge
+        choice = MERGES.choose(merge) if merge else own
+        alone = len(adapters) == 1  # as it is measured: a student alone is its own soup
+        adapter = adapters[0] if alone else merge_adapters(adapters, choice)
         names = ", ".join(saved.id for saved in students)
         how = "The average" if choice.type == "mean" else f"The merge `{choice.type}`"
         what = f"{how} of the students {names}, truncated to their rank. It was never trained."
+        if alone:
+            what = f"The student {names}, the only one: there was nothing to merge it with."
         # what the run measured is the merge that its settings name
-        scores = _scores(view, SOUP, step) if choice == MERGES.choose(own) else []
+        scores = _scores(view, SOUP, step) if alone or choice == own else []
         facts = _facts(view, SOUP, adapter.rank, step, scores)
         _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder
