@@ -173,6 +173,24 @@ def test_declared_outcomes_come_first_and_are_adjusted_for_their_number(tmp_path
     assert "Declared and not measured: none: soup." in text
 
 
+def test_arms_that_end_apart_and_are_measured_at_their_end_have_a_verdict_as_they_are(
+    tmp_path: Path,
+) -> None:
+    outcomes = ["own: soup"]
+    for seed in range(3):
+        for steps, arm in ((2, "one"), (8, "two")):
+            settings = {"evaluate": {"outcomes": outcomes}, "lora": {"rank": steps}}
+            folder = tmp_path / f"{arm}-{seed}"
+            Synthetic(steps=steps, seed=seed, settings=settings).write(folder)
+            measure_soup(folder, "own", "0123"[: 1 + seed + steps // 8], step=steps)
+    found: dict[str, Any] = compared(
+        *(f"{path.name[:3]}={path}" for path in sorted(tmp_path.iterdir()))
+    )
+    assert [row["match"] for row in found["verdict_table"]] == ["as they are"]
+    (verdict,) = found["verdicts"]
+    assert verdict.startswith("own: soup, as they are: ")
+
+
 def test_a_study_declares_its_outcomes_before_it_runs(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('seeds = [0]\noutcomes = ["heldout: soup"]\n[arms.a]\n[arms.b]\n')
@@ -371,7 +389,7 @@ def test_many_arms_share_a_verdict_that_sorts_them() -> None:
         "[-5.0, -1.0] (not once adjusted: Holm's p 0.2). "
         "No difference shown: d +0.0 points [-2.0, +2.0]."
     )
-    (shown,) = verdict_table([{**row, "declared": True}])
+    (shown,) = verdict_table([{**row, "declared": True}], "at equal tokens")
     places = {arm: (own["place"], own["adjusted"]) for arm, own in shown["arms"].items()}
     assert places == {"b": ("above", True), "c": ("below", False), "d": ("equal", False)}
     (worse,) = verdicts([{**row, "arms": [row["arms"][0], *row["arms"][2:]]}], "a", "as they are")

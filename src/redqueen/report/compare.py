@@ -112,6 +112,7 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
             "outcomes": _declare(_rows(replicates, arms, outcomes), declared),
             "compute": _rows(replicates, arms, compute),
         }
+    decisive = _decisive(tables)
     return {
         "arms": [
             {
@@ -132,13 +133,30 @@ def compare_replicates(replicates: Sequence[Replicate]) -> dict[str, Any]:
         ],
         "settings": _differences({arm: own[0].view.settings for arm, own in by_arm.items()}),
         "declared": declared,
-        "verdicts": verdicts(tables[TRAINED]["outcomes"], arms[0], TRAINED),
-        "verdict_table": verdict_table(tables[TRAINED]["outcomes"]),
+        "verdicts": [
+            sentence
+            for match, rows in decisive.items()
+            for sentence in verdicts(rows, arms[0], match)
+        ],
+        "verdict_table": [
+            row for match, rows in decisive.items() for row in verdict_table(rows, match)
+        ],
         "left_out": [*left_out, *not_everywhere(tables[AS_IS]["outcomes"], arms)],
         "tables": tables,
         "curves": _curves(replicates, arms, curves, budget),
         "method": METHOD.format(first=arms[0]),
     }
+
+
+def _decisive(tables: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The rows that verdicts are about, by how their arms are matched: at equal trained tokens, and
+    as they are where a declared outcome was measured at the end alone of arms that ended apart."""
+    trained, as_is = (tables[match]["outcomes"] for match in (TRAINED, AS_IS))
+    tested = {row["name"] for row in trained if any(cell["p"] is not None for cell in row["arms"])}
+    late = [row for row in as_is if row.get("declared") and row["name"] not in tested]
+    names = {row["name"] for row in late}
+    declared = [row for row in trained if row.get("declared") and row["name"] not in names]
+    return {TRAINED: declared if declared or late else trained, AS_IS: late}
 
 
 def _differences(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str]]:

@@ -19,10 +19,10 @@ def verdicts(rows: Sequence[dict[str, Any]], first: str, match: str) -> list[str
     ]
 
 
-def verdict_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same as a row for each outcome: by arm the difference to the first, in points where it is
-    of a score, and whether it is above, below, or neither; `adjusted` where that holds after Holm's
-    adjustment."""
+def verdict_table(rows: Sequence[dict[str, Any]], match: str) -> list[dict[str, Any]]:
+    """The same as a row for each outcome: how the arms are matched, and by arm the difference to
+    the first, in points where it is of a score, and whether it is above, below, or neither;
+    `adjusted` where that holds after Holm's adjustment."""
     table = []
     for row in _chosen(rows):
         cells = {
@@ -36,7 +36,7 @@ def verdict_table(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
             for cell in _tested(row)
         }
         if cells:
-            table.append({"outcome": row["name"], "arms": cells})
+            table.append({"outcome": row["name"], "match": match, "arms": cells})
     return table
 
 

@@ -92,10 +92,10 @@ function verdictTable() {
     const below = clear("below"), above = clear("above");
     return html("li", {}, html("b", { text: visible(`${row.outcome}: ${above.length ? above.join(", ") : "no arm"} above ${ARMS[0]}`) }), visible(below.length ? `; below it ${below.join(", ")}` : ""));
   });
-  const head = html("tr", {}, ["arm", ...DATA.verdict_table.map((row) => row.outcome)].map((name) => html("th", { text: visible(name) })));
+  const head = html("tr", {}, ["arm", ...DATA.verdict_table.map((row) => (row.match === TRAINED ? row.outcome : `${row.outcome}, ${row.match}`))].map((name) => html("th", { text: visible(name) })));
   const body = arms.map((arm) => html("tr", {}, html("td", { text: visible(arm) }), DATA.verdict_table.map((row) => cell(row.arms[arm]))));
   return html("figure", { class: "wide verdict" }, html("h3", { text: "Verdict" }), html("ul", {}, summary),
-    html("p", { class: "note", text: `Differences to ${ARMS[0]} at equal trained tokens, scores in points, with 95 % intervals. Green: above, red: below, clear of zero; pale: not once adjusted for all declared outcomes. No colour: no difference shown.${DATA.declared.length ? "" : " Exploratory, as no outcome was declared."}` }),
+    html("p", { class: "note", text: `Differences to ${ARMS[0]} ${[...new Set(DATA.verdict_table.map((row) => row.match))].join(" or ")}, scores in points, with 95 % intervals. Green: above, red: below, clear of zero; pale: not once adjusted for all declared outcomes. No colour: no difference shown.${DATA.declared.length ? "" : " Exploratory, as no outcome was declared."}` }),
     html("div", { class: "scroll" }, html("table", {}, html("thead", {}, head), html("tbody", {}, body))));
 }
 
