@@ -44,8 +44,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_arms_are_those_of_the_question_at_equal_cost() -> None:
     worlds = dict(load_study(find_recipe("study-qwen"), []))
     assert list(worlds) == [
-        "single-azr",
         "single-azr-total",
+        "single-azr",
         "1t1s",
         "4t4s",
         "4t4s-no-evolution",
