@@ -142,6 +142,7 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         for name, value in zip(("mean", "low", "high"), together.as_json(), strict=True):
             lines[name].append(value)
         lines["weakest"].append(round_digits(min(accuracy(own).mean for own in students.values())))
+    measured_last = bool(steps) and lines["steps"][-1:] == steps[-1:]
     return {
         "suite": suite,
         "step": steps[-1] if steps else 0,
@@ -151,7 +152,7 @@ def _suite(view: RunView, suite: str) -> dict[str, Any]:
         "subjects": [_subject(name, answers, base) for name, answers in last.items()],
         "products": _products(view, suite, steps[-1] if steps else 0, base),
         "students": _subject("students", mean_answers(list(last.values())), base) if last else None,
-        "soup_over_mean": _soup_over_mean(view, suite, steps[-1], last) if last else None,
+        "soup_over_mean": _soup_over_mean(view, suite, steps[-1], last) if measured_last else None,
         "tiers": _tiers(view, suite, steps[-1] if steps else 0),
         "agreement": agreement(last),
     }
