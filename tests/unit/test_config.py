@@ -41,6 +41,7 @@ def test_a_file_changes_defaults_and_set_changes_the_file(tmp_path: Path) -> Non
     [
         (["verify.cpu=1"], "Did you mean 'cpu_s'"),
         (["sed=1"], "Did you mean 'seed'"),
+        (["evaluate.members=['students', 'vote']"], "a vote is measured by itself"),
         (["verfy.cpu_s=1"], "Did you mean 'verify'"),
         (["verify.cpu_s=fast"], "verify.cpu_s"),
         (["verify.cpu_s=-1"], "greater than 0"),

@@ -89,8 +89,9 @@ class LedgerConfig(Section):
     needs. 0 takes none."""
 
 
-_GROUPS = ("students", "teachers", "soup", "chosen", "vote", "router")
+MEMBER_GROUPS = ("students", "teachers", "soup", "chosen", "vote", "router")
 """What members can be measured as, beside themselves."""
+_ALONE = ("vote", "router")
 _MEMBER = re.compile(r"(\d+/)?[TSB]\d+(\.\d+)?")
 
 
@@ -126,8 +127,12 @@ class EvaluateConfig(Section):
     def _check_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Before a run, and not at its end."""
         for name in names:
-            if name not in _GROUPS and not _MEMBER.fullmatch(name):
-                raise ValueError(unknown("member", name, _GROUPS) + " Or a member's name: S2.")
+            if name not in MEMBER_GROUPS and not _MEMBER.fullmatch(name):
+                raise ValueError(
+                    unknown("member", name, MEMBER_GROUPS) + " Or a member's name: S2."
+                )
+            if name in _ALONE and len(names) > 1:
+                raise ValueError(f"a {name} is measured by itself; got {' and '.join(names)}")
         return names
 
 

@@ -68,6 +68,11 @@ def _check(before: Sequence[Arm], after: Sequence[Arm]) -> dict[str, Any]:
         for path, value in flatten(new.model_dump(mode="json")).items():
             if values.get(path) != value:
                 changed[path] = value
+        own = {kind for kind in old.tasks.kinds if ":" in kind}
+        if lost := sorted(own - {*new.tasks.kinds}):
+            raise ConfigError(
+                f"tasks.kinds has to keep {', '.join(lost)}: the archive has problems of it"
+            )
         if (old.has_both_roles, old.is_fixed) != (new.has_both_roles, new.is_fixed):
             raise ConfigError(
                 "a fork keeps its members and their roles: match.scheme is not one "

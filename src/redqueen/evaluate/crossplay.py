@@ -25,7 +25,7 @@ from redqueen.models.peft_io import load_adapter
 from redqueen.records import Problem
 from redqueen.rng import seed_for, stream
 from redqueen.stages.solve import grade_answers
-from redqueen.tasks import stored_kind
+from redqueen.tasks import load_kinds, stored_kind
 
 log = logging.getLogger(__name__)
 
@@ -88,6 +88,8 @@ def crossplay(
         for arm, config in read_arms(folder)
     ]
     configs = [config for _, config in arms]
+    for config in configs:
+        load_kinds(*config.tasks.kinds)  # what `read_arms` has named is imported
     with closing(open_to_read(folder)) as connection:
         posed = [
             _sample_problems(connection, world, steps, limit, config)

@@ -4,10 +4,11 @@ A side exit: results go to the ledger and to the caller, and no reward can read 
 """
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from redqueen.config.schema import EvaluateConfig
+from redqueen.config.schema import MEMBER_GROUPS, EvaluateConfig
 from redqueen.core.run import Run
 from redqueen.errors import plural
 from redqueen.evaluate.replies import FORCED, VOTE
@@ -36,7 +37,7 @@ def measure(run: Run, *, with_base: bool, suite: str = "") -> EvalResult:
     the replies go to the ledger."""
     config = run.config.evaluate
     suite = suite or config.suite
-    members = config.members if with_base else config.between or config.members
+    members = _living(run, config.members if with_base else config.between or config.members)
     target = target_of_run(run, members, with_base=with_base)
     task = load_run_task(config, suite)
     if with_base:
@@ -49,6 +50,18 @@ def measure(run: Run, *, with_base: bool, suite: str = "") -> EvalResult:
     result = evaluate(target, task)
     run.ledger.add("evals", result.to_rows(suite))
     return result
+
+
+def _living(run: Run, names: Sequence[str]) -> list[str]:
+    """Without members that evolution has replaced: they are named, and the run goes on. Where none
+    is left, the students and the soup."""
+    ids = {member.id for world in run.worlds for member in world.members}
+    left = [name for name in names if name in MEMBER_GROUPS or name.rpartition("/")[2] in ids]
+    if len(left) < len(names):
+        log.warning(
+            "not measured, because replaced: %s", ", ".join(n for n in names if n not in left)
+        )
+    return left
 
 
 def measure_vote(run: Run) -> EvalResult | None:
