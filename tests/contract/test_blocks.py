@@ -1,6 +1,7 @@
 """Blocks on workers: what comes out depends on the blocks, not on the workers, nor on whether they
 live."""
 
+import math
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from redqueen.config.engine import EngineConfig, LoraConfig
 from redqueen.config.toml import load_config
 from redqueen.core.run import Run
+from redqueen.engine.blocks import balance
 from redqueen.engine.blocks import processes as processes_module
 from redqueen.engine.blocks.columns import Completions, Requests, Samples
 from redqueen.engine.blocks.devices import Device
@@ -143,8 +145,9 @@ def test_processes_keep_the_contract(processes: BlockEngine) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 3])
 def test_records_do_not_depend_on_the_number_of_workers(
-    workers: int, tmp_path: Path, inline: str
+    workers: int, tmp_path: Path, inline: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(balance, "WORTH", math.inf)
     settings = ("engine.type=processes", f"engine.workers={workers}")
     assert play_study(tmp_path / "run", *settings) == inline
     with open_run(tmp_path / "run") as run:
@@ -194,6 +197,21 @@ def test_a_run_outlives_its_workers(
     settings = ("engine.type=processes", "engine.workers=2", "engine.hang_timeout_s=3")
     assert play_study(tmp_path / "run", *settings) == inline
     assert set(faults.sent) == {"sample", "accumulate", "save", "step"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kill", ["", "pack", "unpack"])
+def test_records_do_not_depend_on_blocks_that_move(
+    kill: str, tmp_path: Path, inline: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(balance, "WORTH", 0.0)
+    faults = Faults(monkeypatch, {kill: signal.SIGKILL} if kill else {})
+    settings = ("engine.type=processes", "engine.workers=2")
+    assert play_study(tmp_path / "run", *settings) == inline
+    assert faults.sent == ([kill] if kill else [])
+    with open_run(tmp_path / "run") as run:
+        places = run.placements()
+    assert len(places) > 4, "blocks have moved"
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Workers that die, hang, come and go, and the blocks that outlive them; without any process."""
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from redqueen.engine.blocks.balance import Balancer, even_out, longest
 from redqueen.engine.blocks.crew import Crew, spread
 from redqueen.engine.blocks.pulse import Pulse
 from redqueen.engine.blocks.redo_log import RedoLog
@@ -59,7 +61,11 @@ class Fake:
         if call.name == "wait":
             assert self.killed.wait(10)
             raise WorkerDied("killed")
-        if call.name in ("forget", "load"):
+        if call.name == "pack":
+            return repr(self.state[block]).encode(), Usage()
+        if call.name == "unpack":
+            self.state[block] = eval(call.arguments[0])
+        elif call.name in ("forget", "load"):
             self.state[block] = [call.arguments[0]] if call.arguments else []
         elif call.changes:
             self.state[block].append(call.arguments[0])
@@ -158,6 +164,54 @@ def test_a_worker_that_joins_between_steps_gets_blocks_as_they_are() -> None:
         assert {number for number, _, _ in machine.asked} == {0, 1, 2}
         loaded = {number for number, _, name in machine.asked if name == "forget"}
         assert loaded == {1, 2}, "blocks that stay are not loaded again"
+
+
+def test_blocks_are_exchanged_so_that_the_busiest_worker_has_less_to_do() -> None:
+    places = {0: 0, 1: 1, 2: 0, 3: 1}
+    loads = {0: 9.0, 1: 2.0, 2: 8.0, 3: 1.0}
+    better = even_out(loads, places)
+    assert longest(loads, places) == 17 and longest(loads, better) == 10
+    assert sorted(better.values()) == sorted(places.values()), "each keeps its number of blocks"
+    assert even_out(loads, better) == better
+    assert even_out({1: 5.0}, places) == places, "a single block has no better place"
+    rng = random.Random(0)
+    for _ in range(50):
+        many = {block: rng.lognormvariate(0, 0.6) for block in range(24)}
+        spread_out = spread(24, range(8), {})
+        assert longest(many, even_out(many, spread_out)) <= longest(many, spread_out)
+
+
+def test_blocks_move_only_where_that_saves_more_than_it_takes() -> None:
+    balancer = Balancer(bytes_each=1e8)
+    places, tokens = {0: 0, 1: 1, 2: 0, 3: 1}, {0: 900, 1: 200, 2: 800, 3: 100}
+    assert balancer.place(tokens, places) is places, "nobody knows yet how long a token takes"
+    balancer.trained(tokens, {block: count / 1000 for block, count in tokens.items()})
+    assert balancer.place(tokens, places) is places, "0.7 s saved, 0.4 s of moves"
+    balancer.moved(sizes=2 * 10**7, blocks=2, seconds=0.01)
+    assert longest(tokens, balancer.place(tokens, places)) == 1000
+
+
+def test_a_block_moves_as_it_is() -> None:
+    machine = Machine()
+    with crew_of(machine, 2, 4) as crew:
+        run(crew, "step", 1)
+        machine.asked.clear()
+        assert crew.move({**crew.places, 0: 1, 1: 0}) > 0
+        assert run(crew, "read") == dict.fromkeys(range(4), (1,))
+        asked = {(number, block) for number, block, name in machine.asked if name == "read"}
+        assert asked == {(1, 0), (0, 1), (0, 2), (1, 3)}
+        assert "step" not in {name for _, _, name in machine.asked}, "no call is made again"
+
+
+@pytest.mark.parametrize("name", ["pack", "unpack"])
+def test_a_block_that_is_lost_on_its_way_is_made_again(name: str) -> None:
+    machine = Machine()
+    with crew_of(machine, 2, 4) as crew:
+        run(crew, "step", 1)
+        machine.deaths = [(name, WorkerDied("killed"))]
+        crew.move({**crew.places, 0: 1, 1: 0})
+        assert not machine.deaths
+        assert run(crew, "step", 2) == dict.fromkeys(range(4), (1, 2))
 
 
 def test_a_worker_with_other_weights_does_not_join() -> None:

@@ -56,6 +56,14 @@ def test_skewed_blocks_make_workers_wait_for_the_slowest() -> None:
     assert predict(skewed, 8, 512).efficiency > many.efficiency
 
 
+def test_blocks_that_are_trained_on_are_exchanged_until_workers_are_even() -> None:
+    waiting = StepModel((Phase("sample", 1.0, 0.5),), 0.0, 8)
+    exchanged = StepModel((Phase("accumulate 1", 1.0, 0.5),), 0.0, 8)
+    assert predict(exchanged, 2, 64).efficiency > 0.97 > predict(waiting, 2, 64).efficiency
+    alone, as_many = predict(exchanged, 8, 64), predict(waiting, 8, 64)
+    assert alone.step_s == pytest.approx(as_many.step_s), "a block a worker: nothing to exchange"
+
+
 def test_workers_that_share_cores_are_no_faster_than_the_cores() -> None:
     model = StepModel((Phase("sample", 1.0, 0.0, beside_s=0.5),), 0.0, 8)
     assert predict(model, 1, 32, cores=2).step_s == pytest.approx(4.0)

@@ -2,20 +2,23 @@
 workers with so many members, and what keeps it from being faster.
 
 An engine call of a step ends when its slowest worker has done its blocks, one after another; blocks
-differ, because completions differ in length. On machines whose workers share cores it takes at
-least the CPU seconds of all, over the cores, and cores that are all busy are slower than one alone.
-What the driver does between the calls is done by one process, whatever the number of workers: that
-is where the curve bends in the end. A part of it, such as the transaction of a step, does not grow
-with the members either.
+differ, because completions differ in length. Before training lengths are known, and blocks are
+exchanged so that all workers have about as much to do. On machines whose workers share cores a call
+takes at least the CPU seconds of all, over the cores, and cores that are all busy are slower than
+one alone. What the driver does between the calls is done by one process, whatever the number of
+workers: that is where the curve bends in the end. A part of it, such as the transaction of a step,
+does not grow with the members either.
 """
 
 import math
 import random
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
+from redqueen.engine.blocks.balance import even_out, longest
 from redqueen.engine.blocks.crew import spread
 
 _DRAWS = 200
@@ -147,9 +150,8 @@ def _simulate(
     """Seconds of a step, the mean over draws, and how many of them go where."""
     rng = random.Random(f"{workers} {blocks}")
     used = min(workers, blocks)
-    own: dict[int, list[int]] = {worker: [] for worker in range(used)}
-    for block, worker in spread(blocks, range(used), {}).items():
-        own[worker].append(block)
+    places = spread(blocks, range(used), {})
+    most_blocks = max(Counter(places.values()).values())
     driver = model.driver_s * blocks + model.fixed_s
     slower = model.together if cores and used > 1 else 1.0
     lost = {"driver": driver, "slowest worker": 0.0, "blocks": 0.0, "cores": 0.0}
@@ -157,13 +159,14 @@ def _simulate(
     for phase in model.phases:
         slowest, shared = [], []
         for _ in range(_DRAWS):
-            seconds = [_draw(rng, phase) * slower for _ in range(blocks)]
-            slowest.append(max(sum(seconds[block] for block in has) for has in own.values()))
-            work = sum(seconds) + phase.beside_s * blocks * slower
+            seconds = {block: _draw(rng, phase) * slower for block in range(blocks)}
+            known = phase.name.startswith("accumulate")
+            slowest.append(longest(seconds, even_out(seconds, places) if known else places))
+            work = sum(seconds.values()) + phase.beside_s * blocks * slower
             shared.append(work / cores if cores else 0.0)
         took = fmean(max(pair) for pair in zip(slowest, shared, strict=True))
         even = phase.block_s * blocks / workers
-        most = phase.block_s * max(map(len, own.values()))
+        most = phase.block_s * most_blocks
         lost["driver"] += phase.driver_s * blocks
         lost["blocks"] += most - even
         lost["slowest worker"] += max(0.0, fmean(slowest) - most)

@@ -134,6 +134,11 @@ class Samples:
     temperatures: Floats
     targets: Ragged
 
+    @property
+    def tokens(self) -> int:
+        """A prompt that several share counts once."""
+        return len(self.prompts.texts.values) + len(self.completions.values)
+
     @staticmethod
     def of(samples: Sequence[TrainSample], first: int) -> "Samples":
         count = len(samples)

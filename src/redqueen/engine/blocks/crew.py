@@ -47,6 +47,10 @@ class Worker(Protocol):
 
     def forget(self, block: int) -> None: ...
 
+    def hand_over(self, block: int) -> bytes | None: ...
+
+    def take_over(self, block: int, packed: bytes) -> None: ...
+
     def kill(self) -> None: ...
 
     def close(self) -> None: ...
@@ -121,6 +125,31 @@ class Crew:
                 self._lose(origin, error)
                 running += submit(left)
         return results
+
+    @property
+    def places(self) -> Mapping[int, int]:
+        """By block: the number of its worker."""
+        return self._places
+
+    def move(self, places: Mapping[int, int]) -> int:
+        """Blocks, as they are, to the workers with these numbers; the bytes that it took. Only
+        between remote workers."""
+        moved = {block: to for block, to in places.items() if to != self._places[block]}
+        givers = {block: self._submit(self._places[block], "hand_over", block) for block in moved}
+        packed = {block: giver.result() for block, giver in givers.items()}
+        self._places.update(moved)
+        known = {block: content for block, content in packed.items() if content is not None}
+        for taker in [
+            self._submit(moved[block], "take_over", block, known[block]) for block in known
+        ]:
+            taker.result()
+        return sum(map(len, known.values()))
+
+    def _submit(self, number: int, name: str, *arguments: Any) -> Future[Any]:
+        worker = next(one for one in self.workers if one.number == number)
+        thread = self._threads[number]
+        assert thread is not None
+        return thread.submit(getattr(worker, name), *arguments)
 
     def worker_of(self, block: int) -> Worker:
         return next(one for one in self.workers if one.number == self._places[block])

@@ -5,11 +5,13 @@ many workers there are, which one had a block, or whether one has died in the me
 """
 
 import math
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from redqueen.engine.blocks.balance import Balancer
 from redqueen.engine.blocks.columns import AdapterArrays, Completions, Requests, Samples
 from redqueen.engine.blocks.crew import Crew, Receive, Recruiter, Worker
 from redqueen.engine.blocks.layout import BlockLayout, Placement
@@ -60,6 +62,8 @@ class BlockEngine:
         """`redo`: that of the workers, where they can be lost; `recruit`: where more can join."""
         self.layout, self.tokenizer, self.saving = layout, tokenizer, saving
         self._crew, self._redo = Crew(len(layout.sizes), workers, recruit), redo or RedoLog()
+        # weights, gradients and two moments
+        self._balancer = Balancer(16.0 * layout.largest * self.parameters_each)
         self.watch: Watch | None = None
         self._saved: Names = {}
         self._with_gradients: set[int] = set()
@@ -151,8 +155,20 @@ class BlockEngine:
             for block, own in self.layout.split(samples, lambda sample: sample.slot).items()
         }
         self._with_gradients |= set(calls)
+        tokens = {block: call.arguments[0].tokens for block, call in calls.items()}
+        if len(self.workers) > 1:
+            self._balance(tokens)
         stats = self._run(calls)
+        self._balancer.trained(tokens, self._crew.seconds)
         return _merge([self._with_slots(block, stats[block]) for block in calls])
+
+    def _balance(self, tokens: Mapping[int, int]) -> None:
+        before = self._crew.places
+        places = self._balancer.place(tokens, before)
+        if blocks := sum(worker != before[block] for block, worker in places.items()):
+            started = time.monotonic()
+            size = self._crew.move(places)
+            self._balancer.moved(size, blocks, time.monotonic() - started)
 
     def _with_slots(self, block: int, stats: TrainStats) -> TrainStats:
         first = self.layout.firsts[block]

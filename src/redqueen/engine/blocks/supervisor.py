@@ -116,12 +116,30 @@ class Supervisor:
 
     def forget(self, block: int) -> None:
         """The block is another worker's from now on."""
-        if block in self._holds and self._connection is not None:
+        if block in self._holds:
             self._holds.discard(block)
+            self._try(block, Call("forget"))
+
+    def hand_over(self, block: int) -> bytes | None:
+        """The block as it is, for another worker, whose it is from now on. None where this one
+        does not have it, or dies: then the redo log has it."""
+        packed = self._try(block, Call("pack")) if block in self._holds else None
+        self.forget(block)
+        return None if packed is None else packed[0]
+
+    def take_over(self, block: int, packed: bytes) -> None:
+        if self._try(block, Call("unpack", (packed,))) is not None:
+            self._holds.add(block)
+
+    def _try(self, block: int, call: Call) -> tuple[Any, Usage] | None:
+        """A call that need not succeed: what it would have done is done by the next one that needs
+        the block."""
+        if self._connection is not None:
             try:
-                self._connection.call(block, Call("forget"), _ignore)
+                return self._connection.call(block, call, _ignore)
             except (WorkerDied, EngineError):
                 self._drop()
+        return None
 
     def kill(self) -> None:
         """For good, from any thread."""

@@ -2,6 +2,7 @@
 turns."""
 
 import os
+import pickle
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class Call:
         return self.name != "sample_bare"
 
 
-_PURE = {"sample", "sample_bare", "read", "read_optimizer", "distances", "save"}
+_PURE = {"sample", "sample_bare", "read", "read_optimizer", "distances", "save", "pack"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,13 @@ class BlockWorker:
         self.engine.restore(None)
         self._changed = False
 
+    def pack(self) -> bytes:
+        """The block as it is, for another worker. A driver that passes it on needs no torch."""
+        return pickle.dumps(self.engine.state(), pickle.HIGHEST_PROTOCOL)
+
+    def unpack(self, block: bytes) -> None:
+        self.engine.restore(pickle.loads(block))
+
     def sample(self, emit: Emit, requests: Requests, sampling: SamplingParams) -> None:
         self._sample(self.engine, emit, requests, sampling)
 
@@ -161,6 +169,12 @@ class Inline:
 
     def forget(self, block: int) -> None:
         """All blocks are its own."""
+
+    def hand_over(self, block: int) -> bytes | None:
+        """There is nobody else."""
+
+    def take_over(self, block: int, packed: bytes) -> None:
+        """There is nobody to have it from."""
 
     def kill(self) -> None:
         """It is this process."""
