@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from redqueen.config.toml import load_config
 from redqueen.core.run import Run
 from redqueen.engine.blocks import balance
 from redqueen.engine.blocks import processes as processes_module
+from redqueen.engine.blocks.balance import Balancer
 from redqueen.engine.blocks.columns import Completions, Requests, Samples
 from redqueen.engine.blocks.devices import Device
 from redqueen.engine.blocks.engine import BlockEngine
@@ -204,7 +205,10 @@ def test_a_run_outlives_its_workers(
 def test_records_do_not_depend_on_blocks_that_move(
     kill: str, tmp_path: Path, inline: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(balance, "WORTH", 0.0)
+    def exchange(balancer: Balancer, tokens: Any, places: Mapping[int, int]) -> Mapping[int, int]:
+        return {**places, 0: places[1], 1: places[0]}
+
+    monkeypatch.setattr(Balancer, "place", exchange)
     faults = Faults(monkeypatch, {kill: signal.SIGKILL} if kill else {})
     settings = ("engine.type=processes", "engine.workers=2")
     assert play_study(tmp_path / "run", *settings) == inline
