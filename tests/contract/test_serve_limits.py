@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from starlette.testclient import TestClient
 from tinker.proto import tinker_public_pb2 as pb
 
 from redqueen.models.base import load_base
-from redqueen.serve import backlog, checkpoints, futures, journal
+from redqueen.serve import backlog, checkpoints, futures, journal, sessions
 from redqueen.serve.app import ModelServer
 from redqueen.serve.commands import SampleOrder
 from redqueen.serve.futures import FutureTable
@@ -260,6 +261,57 @@ def test_a_checkpoint_that_cannot_be_written_stops_nobody(
     while model.checkpointed < model.stepped:  # it comes after the answer
         assert server.worker.failure is None and time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_checkpoint_that_the_library_cannot_write_stops_nobody(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a full disk safetensors makes an error of its own."""
+    tenant = Tenant(server)
+
+    def full(*_: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("redqueen.models.peft_io.save_file", full)
+    assert len(curve(tenant)) == 3
+    assert "No space left" in tenant.result(tenant.command("save_weights", path="own"))["error"]
+    assert server.worker.failure is None and len(curve(tenant)) == 3
+
+
+@pytest.fixture
+def short_journals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has room for an entry, and for no journal that is written anew."""
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "keep", full)
+
+
+@pytest.mark.usefixtures("short_journals")
+def test_a_session_that_ends_on_a_full_disk_stops_nobody(tokenizer: Any, tmp_path: Path) -> None:
+    with serving(tokenizer, tmp_path) as server:
+        tenant, other = Tenant(server), Tenant(server, "t1")
+        tenant.post(f"sessions/{tenant.session}/finish")
+        end = time.monotonic() + 10
+        while tenant.session in server.service.sessions.all:
+            assert server.worker.failure is None and time.monotonic() < end
+            time.sleep(0.01)
+        assert len(curve(other)) == 3 and server.worker.failure is None
+    with serving(tokenizer, tmp_path) as server:
+        Tenant(server)
+
+
+@pytest.mark.usefixtures("short_journals")
+def test_what_was_made_on_a_full_disk_is_not_answered_as_refused(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_GROWN", -1)
+    tenant = Tenant(server)
+    server.service.tenants["t0"].count += 100
+    body = {"session_id": tenant.session, "sampling_session_seq_id": 7, "base_model": "tiny"}
+    assert tenant.http.post("/api/v1/create_session", json={}).status_code == 200
+    assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
 
 
 def test_journals_count_as_disk(tokenizer: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ restarted. It ends for good when the client says so, or after a day of silence. 
 then, and what its models have not saved.
 """
 
+import logging
 import time
 import uuid
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from redqueen.serve.service import Service
     from redqueen.serve.tenant_folders import Entry
 
+log = logging.getLogger(__name__)
 SILENT_S = 24 * 3600.0
 _GROWN = 64
 """Entries more than are needed, and more than needed ones twice over: the journal is written
@@ -109,7 +111,8 @@ class Sessions:
             self.compact(tenant, now=True)
 
     def compact(self, tenant: str, *, now: bool = False) -> None:
-        """Write the journal anew if most of it is of sessions that are over."""
+        """Write the journal anew if most of it is of sessions that are over. It says the same as
+        before: if the disk is full, it only stays long."""
         place = self.service.tenants[tenant]
         if not now and place.count <= _GROWN:
             return
@@ -117,7 +120,10 @@ class Sessions:
             with self.service.lock:
                 entries = [entry for one in self._of(tenant) for entry in one.entries()]
             if (now and place.count != len(entries)) or place.count > 2 * len(entries) + _GROWN:
-                place.keep(entries)
+                try:
+                    place.keep(entries)
+                except OSError:
+                    log.exception("the journal of sessions of %s was not written anew", tenant)
 
     def expect(self, tenant: str, id_: str) -> None:
         """One that has a model."""

@@ -11,12 +11,15 @@
 Names in paths are the server's own, or match `NAME`; nothing else of a request becomes a path.
 """
 
+import errno
 import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from redqueen.errors import ConfigError
 from redqueen.ledger.durable import make_folder, remove_tree, sync, sync_tree
@@ -49,7 +52,10 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
     new = target.with_name(f".{target.name}.new")
     remove_tree(new)
     new.mkdir()
-    write(new)
+    try:
+        write(new)
+    except SafetensorError as error:  # what it makes of a full disk
+        raise OSError(errno.EIO, str(error), str(target)) from error
     sync_tree(new)
     if target.exists():
         old = target.with_name(f".{target.name}.old")
