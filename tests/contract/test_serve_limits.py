@@ -278,6 +278,33 @@ def test_a_checkpoint_that_the_library_cannot_write_stops_nobody(
     assert server.worker.failure is None and len(curve(tenant)) == 3
 
 
+def test_what_a_full_disk_has_not_taken_takes_no_room(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(server)
+
+    def full(tensors: Any, file: Path, *_: Any) -> None:
+        file.write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("redqueen.models.peft_io.save_file", full)
+        tenant.result(tenant.command("save_weights", path="own"))
+    places = server.service.models[tenant.model].files.folder.rglob("*")
+    assert {place.name for place in places} == {"model.json", "journal", "weights"}
+
+    def half(file: Any, records: Any) -> int:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = Journal(tmp_path / "journal")
+    log.append([b"one"])
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(journal, "_write", half)
+        log.keep([b"two"])
+    assert log.records() == [b"one"] and not (tmp_path / "journal.new").exists()
+
+
 @pytest.fixture
 def short_journals(monkeypatch: pytest.MonkeyPatch) -> None:
     """A disk that has room for an entry, and for no journal that is written anew."""

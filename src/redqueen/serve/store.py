@@ -54,9 +54,12 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
     new.mkdir()
     try:
         write(new)
-    except SafetensorError as error:  # what it makes of a full disk
-        raise OSError(errno.EIO, str(error), str(target)) from error
-    sync_tree(new)
+        sync_tree(new)
+    except Exception as error:
+        remove_tree(new)  # a part of it would take the room that others need
+        if isinstance(error, SafetensorError):  # what that library makes of a full disk
+            raise OSError(errno.EIO, str(error), str(target)) from error
+        raise
     if target.exists():
         old = target.with_name(f".{target.name}.old")
         remove_tree(old)
