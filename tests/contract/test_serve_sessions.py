@@ -14,9 +14,10 @@ from starlette.testclient import TestClient
 from redqueen.models.base import load_base
 from redqueen.serve import sessions
 from redqueen.serve.app import ModelServer
+from redqueen.serve.commands import SampleOrder
 from redqueen.serve.quotas import Quotas
 from redqueen.serve.state import SESSION_S
-from tests.serving import Tenant, logprobs_of, random_data, serving
+from tests.serving import Tenant, logprobs_of, random_data, serving, tokens_of
 
 PROMPT = [5, 9, 12]
 
@@ -205,6 +206,54 @@ def test_a_session_that_is_closed_takes_what_was_not_saved_with_it(server: Model
     told = again.result(again.command("load_weights", path=path, optimizer=True))
     assert told["path"] == path
     train(other)
+
+
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_samples_that_are_on_their_way_when_their_session_is_closed_are_of_its_weights(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_saved: bool
+) -> None:
+    with serving(tokenizer, tmp_path, turn_tokens=2) as server:
+        owner, service = Tenant(server), server.service
+        train(owner)
+        tenant = Tenant(server) if is_saved else owner
+        path = save(owner)
+        sampler = sampler_of(tenant, 0, path) if is_saved else owner.snapshot()
+        before = tenant.sample(sampler, PROMPT, temperature=0.0, max_tokens=16)
+        save(owner)  # of what was saved over nothing stays but what somebody needs
+        sample, turns = server.engine.sample, list[int]()
+
+        def closing(*arguments: Any, **options: Any) -> Any:
+            turns.append(len(turns))
+            if turns == [0]:
+                service.sessions.finish("t0", tenant.session)
+            service.sampling.drop_replaced(service.models[owner.model])
+            evict_all(server)
+            return sample(*arguments, **options)
+
+        monkeypatch.setattr(server.engine, "sample", closing)
+        after = tenant.sample(sampler, PROMPT, temperature=0.0, max_tokens=16)
+        assert len(turns) > 1 and tokens_of(after) == tokens_of(before)
+        assert np.allclose(logprobs_of(after), logprobs_of(before), atol=1e-5)
+        end_by(server, lambda: tenant.session not in service.sessions.all)
+
+
+def test_a_session_ends_however_much_others_sample_from_the_base(server: ModelServer) -> None:
+    tenant = Tenant(server)
+    sampler_of(tenant, 0, None)
+    server.service.base.tasks += 1
+    finish(tenant)
+    end_by(server, lambda: tenant.session not in server.service.sessions.all)
+
+
+def test_samples_that_come_as_their_session_ends_are_refused(server: ModelServer) -> None:
+    tenant, service = Tenant(server), server.service
+    train(tenant)
+    weights = service.samplers[tenant.snapshot()]  # found before it ends
+    save(tenant)  # so that the model stays
+    finish(tenant)
+    end_by(server, lambda: tenant.session not in service.sessions.all)
+    future = service.sample("t0", weights, SampleOrder((5, 9), 1, 4, stop_tokens=frozenset()))
+    assert "was deleted" in tenant.fetch(future.id).json()["error"]
 
 
 def test_a_session_that_is_closed_with_nothing_saved_leaves_nothing(

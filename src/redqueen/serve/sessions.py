@@ -100,7 +100,7 @@ class Sessions:
         for session in over:
             with self.service.lock:
                 models = self._models_of(session)
-                if any(one.waiting or one.reserved or one.busy for one in models):
+                if self._is_busy(session, models):
                     continue  # another time: what was acknowledged is carried out
                 for model in models:
                     model.over = True
@@ -142,6 +142,14 @@ class Sessions:
     def _models_of(self, session: Session) -> list[Model]:
         models = self.service.models.values()
         return [one for one in models if one.session == session.id and not one.over]
+
+    def _is_busy(self, session: Session, models: list[Model]) -> bool:
+        """Whether anything of it is still to be carried out: commands, or samples from weights of
+        its own."""
+        ids = [*session.samplers, *(id_ for model in models for id_ in model.samplers)]
+        weights = [self.service.samplers[id_] for id_ in ids if id_ in self.service.samplers]
+        sampling = any(one.tasks for one in weights if one is not self.service.base)
+        return sampling or any(one.waiting or one.reserved or one.busy for one in models)
 
     def _spare(self, own: list[Session]) -> list[Session]:
         """Those that make room for another one: their clients are silent and have no model."""

@@ -90,8 +90,9 @@ class SamplerWeights:
 
     @property
     def is_current(self) -> bool:
-        """Whether the model still has these weights."""
-        return self.model is not None and self.adapter is None and self.folder is None
+        """Whether the model still has these weights. One that is over has none."""
+        has_own = self.adapter is not None or self.folder is not None
+        return self.model is not None and not self.model.over and not has_own
 
 
 @dataclass(slots=True)
