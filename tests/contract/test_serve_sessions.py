@@ -1,5 +1,6 @@
 """Samplers keep their weights, sessions end, and nothing grows for as long as a server lives."""
 
+import errno
 import shutil
 import time
 from collections.abc import Iterator
@@ -294,6 +295,101 @@ def test_a_session_that_was_silent_for_a_day_ends(tokenizer: Any, tmp_path: Path
         assert server.service.models[tenant.model].over
     with serving(tokenizer, tmp_path) as server:
         assert server.service.models[tenant.model].over and not server.service.sessions.all
+
+
+def go_silent(server: ModelServer, tenant: Tenant) -> None:
+    server.service.sessions.all[tenant.session].seen -= sessions.SILENT_S + 1
+    end_by(server, lambda: tenant.session not in server.service.sessions.all)
+
+
+def checkpoints_of(tenant: Tenant) -> list[str]:
+    told = tenant.http.get(f"/api/v1/training_runs/{tenant.model}/checkpoints").json()
+    return [one["tinker_path"] for one in told["checkpoints"]]
+
+
+@pytest.mark.parametrize("checkpoint_every", [1, 20])
+@pytest.mark.parametrize("slots", [1, 8])
+def test_what_a_client_had_not_saved_when_it_fell_silent_can_be_loaded(
+    tokenizer: Any, tmp_path: Path, checkpoint_every: int, slots: int
+) -> None:
+    data = random_data(Random(1))
+    options: dict[str, Any] = {"checkpoint_every": checkpoint_every, "slots": slots}
+    with serving(tokenizer, tmp_path / "reference") as server:
+        reference = Tenant(server)
+        losses = [reference.train(data) for _ in range(6)]
+    with serving(tokenizer, tmp_path / "served", **options) as server:
+        tenant = Tenant(server)
+        tenant.train(data)
+        save(tenant, kind="save_weights")
+        for _ in range(2):
+            tenant.train(data)
+        tenant.result(tenant.forward_backward(data))  # no step follows
+        train(Tenant(server, "t1"))  # which takes the only slot
+        go_silent(server, tenant)
+        assert not list(folder_of(server, tenant).glob("checkpoint-*"))
+        path = f"tinker://{tenant.model}/weights/unsaved-7"
+        assert checkpoints_of(tenant) == [f"tinker://{tenant.model}/weights/own", path]
+    with serving(tokenizer, tmp_path / "served", **options) as server:
+        again = Tenant(server)
+        assert again.result(again.command("load_weights", path=path, optimizer=True))["path"]
+        assert np.allclose([again.train(data) for _ in range(3)], losses[3:], atol=1e-4)
+
+
+def test_nothing_is_kept_of_a_silent_client_that_has_saved_all(server: ModelServer) -> None:
+    tenant, untrained = Tenant(server), Tenant(server)
+    train(tenant)
+    path = save(tenant, kind="save_weights")
+    tenant.loss(random_data(Random(1)))
+    go_silent(server, tenant)
+    go_silent(server, untrained)
+    assert checkpoints_of(tenant) == [path]
+    assert untrained.model not in server.service.models
+
+
+def test_a_silent_session_lives_on_while_the_disk_has_no_room_for_what_it_learned(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant, first = Tenant(server), Tenant(server).model
+    session, tried = server.service.sessions.all[tenant.session], list[str]()
+    train(tenant)
+
+    def full(model: Any, slot: Any) -> None:
+        tried.append(model.id)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(server.worker.trainer.checkpoints, "save_unsaved", full)
+        session.seen -= sessions.SILENT_S + 1
+        end_by(server, lambda: tried and not sessions._is_silent(session))
+        for _ in range(3):
+            server.worker._sweep()
+        assert tried == [tenant.model]  # not with every turn
+    train(tenant)
+    assert session.alive and first in server.service.models
+    go_silent(server, tenant)
+    assert checkpoints_of(tenant) == [f"tinker://{tenant.model}/weights/unsaved-4"]
+
+
+def test_a_kill_while_a_silent_session_ends_leaves_no_model_without_its_weights(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model is over, and the journal of sessions does not say so yet."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    with serving(tokenizer, first) as server:
+        tenant = Tenant(server)
+        train(tenant)
+
+        def copy(*_: Any, **__: Any) -> None:
+            shutil.copytree(first, second, ignore=shutil.ignore_patterns("lock"))
+
+        monkeypatch.setattr(server.service.sessions, "compact", copy)
+        go_silent(server, tenant)
+        end_by(server, second.exists)
+    with serving(tokenizer, second) as server:
+        reopened(tenant, server)
+        body = {"model_id": tenant.model, "seq_id": tenant.next(), "adam_params": {}}
+        assert tenant.http.post("/api/v1/optim_step", json=body).status_code == 410
+        assert checkpoints_of(tenant) == [f"tinker://{tenant.model}/weights/unsaved-2"]
 
 
 def test_a_kill_after_a_session_was_closed_does_not_bring_it_back(

@@ -41,6 +41,8 @@ def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
     service.sampling.restore(tenant, entries)
     for model in service.models_of(tenant):
         service.sampling.drop_replaced(model)
+        if model.over and (session := service.sessions.all.get(model.session)):
+            session.over = True  # the kill came before its journal said so
     service.sessions.compact(tenant, now=True)
 
 

@@ -2,8 +2,8 @@
 
 A client sends a heartbeat every ten seconds. After five minutes without one its session counts no
 more against quotas, but goes on with the next heartbeat: computers sleep, and servers are
-restarted. It ends for good when the client says so, or after a day of silence. Its samplers go
-then, and what its models have not saved.
+restarted. It ends for good when the client says so: its samplers go then, and what its models have
+not saved. After a day of silence it ends too, but what its models have learned is saved before.
 """
 
 import logging
@@ -16,13 +16,14 @@ from redqueen.serve.state import Model, Session, long_ago
 from redqueen.serve.tenant_folders import ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from redqueen.serve.service import Service
     from redqueen.serve.tenant_folders import Entry
+    from redqueen.serve.training import Trainer
 
 log = logging.getLogger(__name__)
 SILENT_S = 24 * 3600.0
+_AGAIN_S = 600.0
+"""After which the end of a silent session is tried again, if the disk was full."""
 _GROWN = 64
 """Entries more than are needed, and more than needed ones twice over: the journal is written
 anew."""
@@ -66,7 +67,8 @@ class Sessions:
         if session is None or session.tenant != tenant or session.over:
             raise Refused(
                 f"you have no session {str(id_)[:80]!r}. One ends when its client is closed, or "
-                "after a day without a heartbeat: make a new client, and load what you saved.",
+                "after a day without a heartbeat. Make a new client, and load what you saved; what "
+                "was not saved after that day is weights/unsaved-N of the model.",
                 status,
             )
         return session
@@ -90,25 +92,34 @@ class Sessions:
 
     # the end. In the engine's thread, without the service's lock: folders are removed
 
-    def sweep(self) -> "Iterator[Model]":
-        """Forget sessions that are over; yields their models, which nobody can ask any more."""
+    def sweep(self, trainer: "Trainer") -> None:
+        """End sessions that are over, and those of which nothing was heard for a day."""
         with self.service.lock:
-            now = time.monotonic()
-            for session in self.all.values():
-                session.over = session.over or now - session.seen > SILENT_S
-            over = [one for one in self.all.values() if one.over]
-        for session in over:
-            with self.service.lock:
-                models = self._models_of(session)
-                if self._is_busy(session, models):
-                    continue  # another time: what was acknowledged is carried out
-                for model in models:
-                    model.over = True
-            yield from models
-            with self.service.lock:
-                self._forget(session)
-        for tenant in {one.tenant for one in over}:
+            ending = [one for one in self.all.values() if one.over or _is_silent(one)]
+        ended = [one for one in ending if self._end(one, trainer)]
+        for tenant in {one.tenant for one in ended}:
             self.compact(tenant, now=True)
+
+    def _end(self, session: Session, trainer: "Trainer") -> bool:
+        """False: another time."""
+        with self.service.lock:
+            models = self._models_of(session)
+            if self._is_busy(session, models):
+                return False  # what was acknowledged is carried out
+        if not session.over and not all(trainer.keep(model) for model in models):
+            session.seen = time.monotonic() - SILENT_S + _AGAIN_S
+            return False
+        with self.service.lock:
+            if not session.over and not _is_silent(session):
+                return False  # its client has come back
+            session.over = True
+            for model in models:
+                model.over = True
+        for model in models:
+            trainer.end(model)
+        with self.service.lock:
+            self._forget(session)
+        return True
 
     def compact(self, tenant: str, *, now: bool = False) -> None:
         """Write the journal anew if most of it is of sessions that are over. It says the same as
@@ -163,3 +174,7 @@ class Sessions:
         self.all.pop(session.id, None)
         for id_ in session.samplers:
             self.service.samplers.pop(id_, None)
+
+
+def _is_silent(session: Session) -> bool:
+    return time.monotonic() - session.seen > SILENT_S
