@@ -350,6 +350,16 @@ def test_journals_count_as_disk(tokenizer: Any, tmp_path: Path) -> None:
         assert len(curve(tenant)) == 3  # what is small still goes
 
 
+def test_a_step_is_small_or_counts_as_disk(tokenizer: Any, tmp_path: Path) -> None:
+    with serving(tokenizer, tmp_path, quotas=Quotas(disk_mb=0.5)) as server:
+        tenant = Tenant(server)
+        server.service.disk._known["t0"] = time.monotonic(), 600_000
+        steps = [{"adam_params": {"learning_rate": 1e-2}, "more": "x" * n} for n in (0, 200_000)]
+        small, large = (tenant.result(tenant.command("optim_step", **step)) for step in steps)
+        assert "metrics" in small and "Delete saved checkpoints" in large["error"]
+        assert server.service.models[tenant.model].journal.path.stat().st_size < 1000
+
+
 def test_a_kill_while_a_sampler_is_removed_does_not_stop_the_restart(
     tokenizer: Any, tmp_path: Path
 ) -> None:

@@ -46,7 +46,8 @@ BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
 _SMALL, _SPARE = 65_536, 0.05
-"""A step frees some disk: smaller commands are taken up to this much beyond the quota."""
+"""A step frees some disk: small ones are always taken, and other small commands up to this much
+beyond the quota."""
 
 
 class Service:
@@ -134,9 +135,11 @@ class Service:
             raise Refused(f"request {sequence} is far ahead: {model.executed} were answered", 429)
         try:
             command = self.decode(kind, body)
-            spare = _SPARE * self.quotas.disk_mb if len(body) <= _SMALL else 0.0
-            if kind != "optim_step":
+            is_small, is_step = len(body) <= _SMALL, kind == "optim_step"
+            if not (is_step and is_small):
+                spare = _SPARE * self.quotas.disk_mb if is_small else 0.0
                 self.disk.check(tenant, len(body), spare_mb=spare)
+            if not is_step:
                 self.quotas.check_unsettled(model.unsettled_bytes)
             record = pack_record(sequence, kind, body)
         except Refused as error:  # it keeps its place, or those after it would wait for ever
