@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -358,6 +358,67 @@ def test_a_step_is_small_or_counts_as_disk(tokenizer: Any, tmp_path: Path) -> No
         small, large = (tenant.result(tenant.command("optim_step", **step)) for step in steps)
         assert "metrics" in small and "Delete saved checkpoints" in large["error"]
         assert server.service.models[tenant.model].journal.path.stat().st_size < 1000
+
+
+class Uploading:
+    """A command that is always on its way to the disk, until it is let go, or refused."""
+
+    def __init__(self, tenant: Tenant, patch: pytest.MonkeyPatch) -> None:
+        self.model = tenant.server.service.models[tenant.model]
+        self.begun, self.goes = Event(), Event()
+        self.fails, self.status, self._append = False, 0, self.model.journal.append
+        patch.setattr(self.model.journal, "append", self.append)
+        adam = {"learning_rate": 1e-2}
+        body = {"model_id": tenant.model, "seq_id": 100, "adam_params": adam}
+
+        def send() -> None:
+            self.status = tenant.http.post("/api/v1/optim_step", json=body).status_code
+
+        self.thread = Thread(target=send)
+        self.thread.start()
+        assert self.begun.wait(10)
+
+    def append(self, records: list[bytes]) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.goes.wait(60)
+            if self.fails:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        self._append(records)
+
+    def end(self, fails: bool = False) -> int:
+        self.fails = fails
+        self.goes.set()
+        self.thread.join(10)
+        return self.status
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_journal_is_bounded_though_something_is_always_being_written_to_it(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setattr(checkpoints, "HISTORY_BYTES", 1000)
+    with serving(tokenizer, tmp_path, checkpoint_every=1) as server:
+        tenant = Tenant(server)
+        upload = Uploading(tenant, monkeypatch)
+        curve(tenant, 10)
+        assert upload.model.journal.size < 4000
+        tenant.loss(random_data(Random(1)))  # so that the last checkpoint is written
+        assert upload.end(fails) == (503 if fails else 200)
+        if fails:
+            tenant.sequence = 100
+            tenant.command("optim_step", adam_params={"learning_rate": 1e-2})
+        crashed = tmp_path / "crashed"
+        with server.service.lock:
+            upload.model.last_used -= 1000
+            backlog.sweep(server.service, 120.0)  # whatever has not come is skipped
+            _copy(tmp_path, crashed)
+    with serving(tokenizer, crashed) as server:
+        model, end = server.service.models[tenant.model], time.monotonic() + 20
+        while model.executed < 100 + fails:
+            assert server.worker.failure is None and time.monotonic() < end
+            time.sleep(0.01)
+        assert model.steps == 11  # acknowledged were ten, and one after them
 
 
 def test_a_kill_while_a_sampler_is_removed_does_not_stop_the_restart(

@@ -70,9 +70,10 @@ class Checkpoints:
         with self.service.lock:
             model.history = {n: one for n, one in model.history.items() if n > settled}
             model.history_bytes = sum(map(len, model.history.values()))
-            waiting = {one.sequence: one.record for one in model.waiting.values()}
-            records = {n: one for n, one in (model.history | waiting).items() if n > settled}
-            if not model.reserved:  # somebody appends at this moment: next time
+            # While somebody appends this would wait: next time, unless somebody always does.
+            if not model.reserved or model.journal.size > 2 * HISTORY_BYTES:
+                waiting = {one.sequence: one.record for one in model.waiting.values()}
+                records = model.history | waiting | model.reserved
                 model.journal.keep(records[number] for number in sorted(records))
         model.files.sweep(sequence, [one.id for one in model.samplers.values()])
 

@@ -52,6 +52,11 @@ class Journal:
             self._whole = whole
             sync(self.path.parent)
 
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self._whole
+
     def records(self) -> list[bytes]:
         with self._lock:
             return list(read_records(self.path))

@@ -72,9 +72,12 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     for sequence, result in state["answers"].items():
         future = futures.add(model.request_id(int(sequence)), tenant)
         futures.resolve(future, result)
-    for record in model.journal.records():
-        sequence, kind, body = unpack_record(record)
-        if sequence > done and sequence not in model.waiting:
+    # What was being appended as the journal was written anew is there twice. If the disk refused
+    # it, the last record of its number is what came in its place.
+    records = {unpack_record(record)[0]: record for record in model.journal.records()}
+    for sequence, record in records.items():
+        _, kind, body = unpack_record(record)
+        if sequence > done:
             command = _read_command(service, kind, body)
             future = futures.add(model.request_id(sequence), tenant, command.tokens)
             model.waiting[sequence] = Queued(sequence, command, future, record)

@@ -164,18 +164,18 @@ class Service:
                 tokens = 0
             self.sessions.find(tenant, model.session, 410).touch()
             future = self.futures.add(id_, tenant, tokens)
-            model.reserved.add(sequence)
+            model.reserved[sequence] = record
         try:
             model.journal.append([record])
         except OSError as error:
             with self.lock:
-                model.reserved.discard(sequence)
+                del model.reserved[sequence]
                 self.futures.fail(future, "")
                 self.futures.forget(future)
                 self.lock.notify_all()
             raise Refused(f"the server's disk: {error.strerror}", 503) from error
         with self.lock:
-            model.reserved.discard(sequence)
+            del model.reserved[sequence]
             model.waiting[sequence] = Queued(sequence, command, future, record)
             model.last_used = time.monotonic()
             self.lock.notify_all()

@@ -168,8 +168,8 @@ class Model:
     steps: int = 0
     steps_at_checkpoint: int = 0
     waiting: dict[int, Queued] = field(default_factory=dict)
-    reserved: set[int] = field(default_factory=set)
-    """Commands that are being written to the journal."""
+    reserved: dict[int, bytes] = field(default_factory=dict)
+    """Records of commands that are being written to the journal."""
     history: dict[int, bytes] = field(default_factory=dict)
     """Records of commands that were carried out and are not settled."""
     history_bytes: int = 0
