@@ -13,7 +13,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from redqueen.models.base import load_base
-from redqueen.serve import sessions
+from redqueen.serve import sampling_sessions, sessions
 from redqueen.serve.app import ModelServer
 from redqueen.serve.commands import SampleOrder
 from redqueen.serve.quotas import Quotas
@@ -130,6 +130,24 @@ def test_weights_that_were_saved_over_go_when_nobody_samples_from_them(
     assert len(list(folder.iterdir())) == 2
     assert other.http.post(f"/api/v1/sessions/{other.session}/finish", json={}).is_success
     end_by(server, lambda: other.model not in server.service.models)
+    save(tenant)
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_save_is_there_though_what_it_replaced_cannot_be_removed(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(server)
+    folder = folder_of(server, tenant) / "sampler_weights"
+
+    def fails(*_: Any) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sampling_sessions, "discard", fails)
+        for _ in range(3):
+            save(tenant)
+    assert len(list(folder.iterdir())) == 3
     save(tenant)
     assert len(list(folder.iterdir())) == 1
 

@@ -1,6 +1,7 @@
 """Sampling sessions: samplers of saved weights or of the base, and those of a model's moment that
 have no name."""
 
+import logging
 import time
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from redqueen.serve.service import Service
     from redqueen.serve.state import Session
     from redqueen.serve.tenant_folders import Entry
+
+log = logging.getLogger(__name__)
 
 
 class SamplingSessions:
@@ -133,7 +136,10 @@ class SamplingSessions:
                     self._forget(session, user.id)
             gone = [one for one, users in replaced.items() if not users or one in surplus]
         for folder in gone:  # nobody can ask for it any more
-            discard(folder)
+            try:
+                discard(folder)
+            except OSError:  # the disk, or somebody else has just done it: another time
+                log.exception("could not remove %s, which was saved over", folder)
 
     def _users(self, folder: "Path") -> list[SamplerWeights]:
         users = [*self.service.samplers.values(), *self._by_path.values()]
