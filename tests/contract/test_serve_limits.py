@@ -1,6 +1,7 @@
 """What a tenant could do to the server with requests that are well formed: nothing."""
 
 import errno
+import os
 import shutil
 import time
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from redqueen.serve.commands import SampleOrder
 from redqueen.serve.futures import FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.quotas import Quotas
+from redqueen.serve.store import size_of
 from redqueen.serve.tenants import Keys
 from tests.serving import Tenant, datum, random_data, serving, tokens_of
 
@@ -339,6 +341,24 @@ def test_what_was_made_on_a_full_disk_is_not_answered_as_refused(
     body = {"session_id": tenant.session, "sampling_session_seq_id": 7, "base_model": "tiny"}
     assert tenant.http.post("/api/v1/create_session", json={}).status_code == 200
     assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
+
+
+def test_a_folder_can_be_measured_while_others_remove_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b/adapters", "c"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "weights").write_bytes(b"1234")
+    assert size_of(tmp_path) == 12
+    scan = os.scandir
+
+    def vanishing(path: Any) -> Any:
+        if str(path) == str(tmp_path / "b"):  # as it is about to be read
+            shutil.rmtree(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert size_of(tmp_path) == 8
 
 
 def test_journals_count_as_disk(tokenizer: Any, tmp_path: Path) -> None:

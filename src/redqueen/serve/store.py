@@ -11,6 +11,7 @@
 Names in paths are the server's own, or match `NAME`; nothing else of a request becomes a path.
 """
 
+import contextlib
 import errno
 import json
 import os
@@ -148,11 +149,10 @@ class ModelFolder:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below."""
+    """Bytes of all files below, as far as nobody removes them meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # removed meanwhile
-            continue
+    for place, _, names in os.walk(folder):  # which goes on where a folder has vanished
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(place, name).stat().st_size
     return total
