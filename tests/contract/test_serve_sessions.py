@@ -275,6 +275,27 @@ def test_samples_that_come_as_their_session_ends_are_refused(server: ModelServer
     assert "was deleted" in tenant.fetch(future.id).json()["error"]
 
 
+@pytest.mark.parametrize(
+    ("route", "number"),
+    [("create_model", "model_seq_id"), ("create_sampling_session", "sampling_session_seq_id")],
+)
+def test_nothing_is_made_in_a_session_that_ends_at_that_moment(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, route: str, number: str
+) -> None:
+    tenant, service = Tenant(server), server.service
+
+    def ends(*_: Any, **__: Any) -> None:
+        if tenant.session in service.sessions.of("t0"):
+            service.sessions.finish("t0", tenant.session)
+            end_by(server, lambda: tenant.session not in service.sessions.all)
+
+    monkeypatch.setattr(service.disk, "check", ends)
+    asked = {"session_id": tenant.session, number: 7, "lora_config": {"rank": 2}}
+    reply = tenant.http.post(f"/api/v1/{route}", json={**asked, "base_model": "tiny"})
+    assert reply.status_code == 404 and "ends when its client is closed" in reply.text
+    assert not service.models and not service.samplers
+
+
 def test_a_session_that_is_closed_with_nothing_saved_leaves_nothing(
     tokenizer: Any, tmp_path: Path
 ) -> None:

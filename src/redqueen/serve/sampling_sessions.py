@@ -28,15 +28,18 @@ class SamplingSessions:
         """By folder, as long as they are in a slot or asked for."""
 
     def create(self, tenant: str, session: str, number: int, path: str | None) -> str:
-        service, owner = self.service, self.service.sessions.find(tenant, session)
+        service = self.service
+        service.sessions.find(tenant, session)
         id_, place = f"{session}:sample:{number}", service.tenants[tenant]
         service.disk.check(tenant, ENTRY_BYTES)
         with place.lock:
             with service.lock:
                 if id_ in service.samplers:  # the request was repeated
                     return id_
+                owner = service.sessions.find(tenant, session)  # it may have ended meanwhile
                 weights, sequence = self._of_path(tenant, id_, path)
                 self._make_room(tenant)
+                owner.touch()
                 # From now on its folder stays.
                 opened = owner.samplers[id_] = Opened(id_, path, sequence)
                 service.samplers[id_] = weights

@@ -90,7 +90,7 @@ class Service:
     def create_model(
         self, tenant: str, session: str, number: int, shape: ModelShape, metadata: Any = None
     ) -> Model:
-        owner = self.sessions.find(tenant, session)
+        self.sessions.find(tenant, session)
         if not 1 <= shape.rank <= self.lora.rank:
             raise Refused(
                 f"this server has adapters of rank {self.lora.rank} at most; got {shape.rank}. "
@@ -102,6 +102,7 @@ class Service:
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
+            owner = self.sessions.find(tenant, session)  # it may have ended meanwhile
             own = self._models_of(tenant)
             alive = [one for one in own if self.sessions.is_alive(one.session)]
             self.quotas.check_models(len(alive), len(own))
