@@ -296,6 +296,26 @@ def test_nothing_is_made_in_a_session_that_ends_at_that_moment(
     assert not service.models and not service.samplers
 
 
+def test_a_session_can_be_closed_twice(server: ModelServer) -> None:
+    """The answer may have been lost."""
+    tenant, other = Tenant(server), Tenant(server, "t1")
+    tenant.sequence = 1  # what waits holds the end up
+    tenant.command("optim_step", adam_params={"learning_rate": 1e-2})
+
+    def close_twice() -> None:
+        finish(tenant)
+        finish(tenant)
+        for strange in (tenant.session, "nothing"):
+            path = f"/api/v1/sessions/{strange}/finish"
+            assert other.http.post(path, json={}).status_code == 404
+
+    close_twice()
+    assert tenant.session in server.service.sessions.all
+    server.service.models[tenant.model].last_used -= 1000
+    end_by(server, lambda: tenant.session not in server.service.sessions.all)
+    close_twice()
+
+
 def test_a_session_that_is_closed_with_nothing_saved_leaves_nothing(
     tokenizer: Any, tmp_path: Path
 ) -> None:

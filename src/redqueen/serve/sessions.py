@@ -9,6 +9,7 @@ not saved. After a day of silence it ends too, but what its models have learned 
 import logging
 import time
 import uuid
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from redqueen.serve.commands import Refused
@@ -24,6 +25,7 @@ log = logging.getLogger(__name__)
 SILENT_S = 24 * 3600.0
 _AGAIN_S = 600.0
 """After which the end of a silent session is tried again, if the disk was full."""
+_ENDED = 256
 _GROWN = 64
 """Entries more than are needed, and more than needed ones twice over: the journal is written
 anew."""
@@ -33,6 +35,8 @@ class Sessions:
     def __init__(self, service: "Service") -> None:
         self.service = service
         self.all: dict[str, Session] = {}
+        self._ended = defaultdict[str, deque[str]](lambda: deque(maxlen=_ENDED))
+        """The newest that were forgotten, by tenant."""
 
     def create(self, tenant: str) -> str:
         service, id_ = self.service, uuid.uuid4().hex
@@ -81,14 +85,23 @@ class Sessions:
         return session is not None and session.alive
 
     def finish(self, tenant: str, id_: str) -> None:
-        """It ends as soon as what was acknowledged is carried out."""
+        """It ends as soon as what was acknowledged is carried out. A request that is repeated, as
+        its answer was lost, changes nothing."""
         place = self.service.tenants[tenant]
         with place.lock:
+            if self._has_ended(tenant, id_):
+                return
             session = self.find(tenant, id_)
             place.log({"over": id_})
             with self.service.lock:
                 session.over = True
                 self.service.lock.notify_all()
+
+    def _has_ended(self, tenant: str, id_: str) -> bool:
+        session = self.all.get(id_)
+        if session is None:
+            return id_ in self._ended[tenant]
+        return session.tenant == tenant and session.over
 
     # the end. In the engine's thread, without the service's lock: folders are removed
 
@@ -172,6 +185,7 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         self.all.pop(session.id, None)
+        self._ended[session.tenant].append(session.id)
         for id_ in session.samplers:
             self.service.samplers.pop(id_, None)
 
