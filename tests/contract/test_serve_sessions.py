@@ -1,6 +1,7 @@
 """Samplers keep their weights, sessions end, and nothing grows for as long as a server lives."""
 
 import errno
+import json
 import shutil
 import time
 from collections.abc import Iterator
@@ -427,6 +428,24 @@ def test_a_silent_session_lives_on_while_the_disk_has_no_room_for_what_it_learne
     assert session.alive and first in server.service.models
     go_silent(server, tenant)
     assert checkpoints_of(tenant) == [f"tinker://{tenant.model}/weights/unsaved-4"]
+
+
+def test_a_client_that_comes_back_while_its_training_is_kept_is_served(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even if it is closed at once: what it asked for is carried out before."""
+    tenant, service = Tenant(server), server.service
+    train(tenant)
+    body = json.dumps({"adam_params": {"learning_rate": 1e-2}}).encode()
+    asked = list[str]()
+
+    def slowly(*_: Any) -> None:
+        asked.append(service.submit("t0", tenant.model, 3, "optim_step", body).id)
+        service.sessions.finish("t0", tenant.session)
+
+    monkeypatch.setattr(server.worker.trainer.checkpoints, "save_unsaved", slowly)
+    go_silent(server, tenant)
+    assert "grad_norm" in tenant.result(asked[0])["metrics"] and len(asked) == 1
 
 
 def test_a_kill_while_a_silent_session_ends_leaves_no_model_without_its_weights(

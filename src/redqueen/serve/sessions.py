@@ -116,14 +116,14 @@ class Sessions:
     def _end(self, session: Session, trainer: "Trainer") -> bool:
         """False: another time."""
         with self.service.lock:
-            models = self._models_of(session)
+            closed, models = session.over, self._models_of(session)
             if self._is_busy(session, models):
                 return False  # what was acknowledged is carried out
-        if not session.over and not all(trainer.keep(model) for model in models):
-            session.seen = time.monotonic() - SILENT_S + _AGAIN_S
+        if not closed and not all(trainer.keep(model) for model in models):
+            session.seen = max(session.seen, time.monotonic() - SILENT_S + _AGAIN_S)
             return False
         with self.service.lock:
-            if not session.over and not _is_silent(session):
+            if not closed and (session.over or not _is_silent(session)):
                 return False  # its client has come back
             session.over = True
             for model in models:
