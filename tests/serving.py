@@ -89,7 +89,7 @@ class Tenant:
     def __init__(
         self, server: ModelServer, name: str = "t0", rank: int = RANK, seed: int = 1, **config: Any
     ) -> None:
-        self.http = TestClient(server.app, raise_server_exceptions=False)
+        self.server, self.http = server, TestClient(server.app, raise_server_exceptions=False)
         self.http.headers["X-API-Key"] = f"tml-secret-{name}"
         self.session = self.post("create_session")["session_id"]
         lora = {"rank": rank, "seed": seed, **config}
@@ -113,6 +113,7 @@ class Tenant:
             if response.status_code != 408:
                 assert response.status_code == 200, response.text
                 return response
+            assert self.server.worker.failure is None
 
     def forward_backward(
         self,

@@ -1,26 +1,29 @@
 """What a tenant could do to the server with requests that are well formed: nothing."""
 
 import errno
+import os
 import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from threading import Thread
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import SafetensorError
 from starlette.testclient import TestClient
 from tinker.proto import tinker_public_pb2 as pb
 
 from redqueen.models.base import load_base
-from redqueen.serve import backlog, checkpoints, futures, journal
+from redqueen.serve import backlog, checkpoints, futures, journal, sessions
 from redqueen.serve.app import ModelServer
 from redqueen.serve.commands import SampleOrder
 from redqueen.serve.futures import FutureTable
 from redqueen.serve.journal import Journal
 from redqueen.serve.quotas import Quotas
+from redqueen.serve.store import size_of
 from redqueen.serve.tenants import Keys
 from tests.serving import Tenant, datum, random_data, serving, tokens_of
 
@@ -262,6 +265,102 @@ def test_a_checkpoint_that_cannot_be_written_stops_nobody(
         time.sleep(0.01)
 
 
+def test_a_checkpoint_that_the_library_cannot_write_stops_nobody(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a full disk safetensors makes an error of its own."""
+    tenant = Tenant(server)
+
+    def full(*_: Any) -> None:
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    monkeypatch.setattr("redqueen.models.peft_io.save_file", full)
+    assert len(curve(tenant)) == 3
+    assert "No space left" in tenant.result(tenant.command("save_weights", path="own"))["error"]
+    assert server.worker.failure is None and len(curve(tenant)) == 3
+
+
+def test_what_a_full_disk_has_not_taken_takes_no_room(
+    server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tenant = Tenant(server)
+
+    def full(tensors: Any, file: Path, *_: Any) -> None:
+        file.write_bytes(b"half")
+        raise SafetensorError("I/O error: No space left on device (os error 28)")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("redqueen.models.peft_io.save_file", full)
+        tenant.result(tenant.command("save_weights", path="own"))
+    places = server.service.models[tenant.model].files.folder.rglob("*")
+    assert {place.name for place in places} == {"model.json", "journal", "weights"}
+
+    def half(file: Any, records: Any) -> int:
+        file.write(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log = Journal(tmp_path / "journal")
+    log.append([b"one"])
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space"):
+        patch.setattr(journal, "_write", half)
+        log.keep([b"two"])
+    assert log.records() == [b"one"] and not (tmp_path / "journal.new").exists()
+
+
+@pytest.fixture
+def short_journals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that has room for an entry, and for no journal that is written anew."""
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Journal, "keep", full)
+
+
+@pytest.mark.usefixtures("short_journals")
+def test_a_session_that_ends_on_a_full_disk_stops_nobody(tokenizer: Any, tmp_path: Path) -> None:
+    with serving(tokenizer, tmp_path) as server:
+        tenant, other = Tenant(server), Tenant(server, "t1")
+        tenant.post(f"sessions/{tenant.session}/finish")
+        end = time.monotonic() + 10
+        while tenant.session in server.service.sessions.all:
+            assert server.worker.failure is None and time.monotonic() < end
+            time.sleep(0.01)
+        assert len(curve(other)) == 3 and server.worker.failure is None
+    with serving(tokenizer, tmp_path) as server:
+        Tenant(server)
+
+
+@pytest.mark.usefixtures("short_journals")
+def test_what_was_made_on_a_full_disk_is_not_answered_as_refused(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "_GROWN", -1)
+    tenant = Tenant(server)
+    server.service.tenants["t0"].count += 100
+    body = {"session_id": tenant.session, "sampling_session_seq_id": 7, "base_model": "tiny"}
+    assert tenant.http.post("/api/v1/create_session", json={}).status_code == 200
+    assert tenant.http.post("/api/v1/create_sampling_session", json=body).status_code == 200
+
+
+def test_a_folder_can_be_measured_while_others_remove_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b/adapters", "c"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "weights").write_bytes(b"1234")
+    assert size_of(tmp_path) == 12
+    scan = os.scandir
+
+    def vanishing(path: Any) -> Any:
+        if str(path) == str(tmp_path / "b"):  # as it is about to be read
+            shutil.rmtree(path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    assert size_of(tmp_path) == 8
+
+
 def test_journals_count_as_disk(tokenizer: Any, tmp_path: Path) -> None:
     with serving(tokenizer, tmp_path, quotas=Quotas(disk_mb=0.5)) as server:
         tenant = Tenant(server)
@@ -269,6 +368,77 @@ def test_journals_count_as_disk(tokenizer: Any, tmp_path: Path) -> None:
         large = [datum([5] * 100, [1.0] * 99) for _ in range(100)]
         assert "Delete saved checkpoints" in tenant.result(tenant.forward_backward(large))["error"]
         assert len(curve(tenant)) == 3  # what is small still goes
+
+
+def test_a_step_is_small_or_counts_as_disk(tokenizer: Any, tmp_path: Path) -> None:
+    with serving(tokenizer, tmp_path, quotas=Quotas(disk_mb=0.5)) as server:
+        tenant = Tenant(server)
+        server.service.disk._known["t0"] = time.monotonic(), 600_000
+        steps = [{"adam_params": {"learning_rate": 1e-2}, "more": "x" * n} for n in (0, 200_000)]
+        small, large = (tenant.result(tenant.command("optim_step", **step)) for step in steps)
+        assert "metrics" in small and "Delete saved checkpoints" in large["error"]
+        assert server.service.models[tenant.model].journal.path.stat().st_size < 1000
+
+
+class Uploading:
+    """A command that is always on its way to the disk, until it is let go, or refused."""
+
+    def __init__(self, tenant: Tenant, patch: pytest.MonkeyPatch) -> None:
+        self.model = tenant.server.service.models[tenant.model]
+        self.begun, self.goes = Event(), Event()
+        self.fails, self.status, self._append = False, 0, self.model.journal.append
+        patch.setattr(self.model.journal, "append", self.append)
+        adam = {"learning_rate": 1e-2}
+        body = {"model_id": tenant.model, "seq_id": 100, "adam_params": adam}
+
+        def send() -> None:
+            self.status = tenant.http.post("/api/v1/optim_step", json=body).status_code
+
+        self.thread = Thread(target=send)
+        self.thread.start()
+        assert self.begun.wait(10)
+
+    def append(self, records: list[bytes]) -> None:
+        if not self.begun.is_set():
+            self.begun.set()
+            assert self.goes.wait(60)
+            if self.fails:
+                raise OSError(errno.ENOSPC, "No space left on device")
+        self._append(records)
+
+    def end(self, fails: bool = False) -> int:
+        self.fails = fails
+        self.goes.set()
+        self.thread.join(10)
+        return self.status
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_journal_is_bounded_though_something_is_always_being_written_to_it(
+    tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    monkeypatch.setattr(checkpoints, "HISTORY_BYTES", 1000)
+    with serving(tokenizer, tmp_path, checkpoint_every=1) as server:
+        tenant = Tenant(server)
+        upload = Uploading(tenant, monkeypatch)
+        curve(tenant, 10)
+        assert upload.model.journal.size < 4000
+        tenant.loss(random_data(Random(1)))  # so that the last checkpoint is written
+        assert upload.end(fails) == (503 if fails else 200)
+        if fails:
+            tenant.sequence = 100
+            tenant.command("optim_step", adam_params={"learning_rate": 1e-2})
+        crashed = tmp_path / "crashed"
+        with server.service.lock:
+            upload.model.last_used -= 1000
+            backlog.sweep(server.service, 120.0)  # whatever has not come is skipped
+            _copy(tmp_path, crashed)
+    with serving(tokenizer, crashed) as server:
+        model, end = server.service.models[tenant.model], time.monotonic() + 20
+        while model.executed < 100 + fails:
+            assert server.worker.failure is None and time.monotonic() < end
+            time.sleep(0.01)
+        assert model.steps == 11  # acknowledged were ten, and one after them
 
 
 def test_a_kill_while_a_sampler_is_removed_does_not_stop_the_restart(

@@ -2,6 +2,7 @@
 
 import logging
 from pathlib import Path
+from shutil import copytree
 from typing import TYPE_CHECKING, Any
 
 from redqueen.models.peft_io import save_adapter
@@ -69,11 +70,29 @@ class Checkpoints:
         with self.service.lock:
             model.history = {n: one for n, one in model.history.items() if n > settled}
             model.history_bytes = sum(map(len, model.history.values()))
-            waiting = {one.sequence: one.record for one in model.waiting.values()}
-            records = {n: one for n, one in (model.history | waiting).items() if n > settled}
-            if not model.reserved:  # somebody appends at this moment: next time
+            # While somebody appends this would wait: next time, unless somebody always does.
+            if not model.reserved or model.journal.size > 2 * HISTORY_BYTES:
+                waiting = {one.sequence: one.record for one in model.waiting.values()}
+                records = model.history | waiting | model.reserved
                 model.journal.keep(records[number] for number in sorted(records))
         model.files.sweep(sequence, [one.id for one in model.samplers.values()])
+
+    def save_unsaved(self, model: Model, slot: int | None) -> None:
+        """The last step becomes a checkpoint with a name, if nothing that was saved has it. Whether
+        that fits into the quota is not asked: the checkpoint without a name goes when the model
+        ends."""
+        saved = max((one.sequence for one in model.saved.all() if one.kind == "weights"), default=0)
+        if not model.steps or saved >= model.stepped:
+            return
+        if model.is_changed and slot is not None:
+            self.write(model, slot)
+        last, about = model.files.checkpoint(model.stepped), model.shape.describe()
+
+        def write(folder: Path) -> None:
+            copytree(last, folder, dirs_exist_ok=True)
+
+        name = f"unsaved-{model.stepped}"
+        model.saved.add("weights", name, model.stepped, {"metadata": {}, **about}, None, write)
 
     def end(self, model: Model) -> None:
         """Remove what was not saved."""

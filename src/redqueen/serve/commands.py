@@ -116,6 +116,10 @@ class ModelShape:
     train_attn: bool = True
     train_mlp: bool = True
 
+    def describe(self) -> dict[str, int | bool]:
+        """What weights that are saved say of the model that they fit."""
+        return {"rank": self.rank, "train_attn": self.train_attn, "train_mlp": self.train_mlp}
+
 
 @dataclass(frozen=True, slots=True)
 class SampleOrder:

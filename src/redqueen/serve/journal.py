@@ -42,11 +42,20 @@ class Journal:
         """Go on with these records and no others, in one instant."""
         with self._lock:
             new = self.path.with_suffix(".new")
-            with new.open("wb") as file:
-                whole = _write(file, wanted)
+            try:
+                with new.open("wb") as file:
+                    whole = _write(file, wanted)
+            except OSError:
+                new.unlink(missing_ok=True)  # a part of it would take the room that others need
+                raise
             new.replace(self.path)
             self._whole = whole
             sync(self.path.parent)
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self._whole
 
     def records(self) -> list[bytes]:
         with self._lock:

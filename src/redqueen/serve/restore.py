@@ -41,6 +41,8 @@ def open_tenant(service: "Service", tenant: str, place: TenantFolder) -> None:
     service.sampling.restore(tenant, entries)
     for model in service.models_of(tenant):
         service.sampling.drop_replaced(model)
+        if model.over and (session := service.sessions.all.get(model.session)):
+            session.over = True  # the kill came before its journal said so
     service.sessions.compact(tenant, now=True)
 
 
@@ -70,9 +72,12 @@ def _open_model(service: "Service", tenant: str, files: ModelFolder) -> None:
     for sequence, result in state["answers"].items():
         future = futures.add(model.request_id(int(sequence)), tenant)
         futures.resolve(future, result)
-    for record in model.journal.records():
-        sequence, kind, body = unpack_record(record)
-        if sequence > done and sequence not in model.waiting:
+    # What was being appended as the journal was written anew is there twice. If the disk refused
+    # it, the last record of its number is what came in its place.
+    records = {unpack_record(record)[0]: record for record in model.journal.records()}
+    for sequence, record in records.items():
+        _, kind, body = unpack_record(record)
+        if sequence > done:
             command = _read_command(service, kind, body)
             future = futures.add(model.request_id(sequence), tenant, command.tokens)
             model.waiting[sequence] = Queued(sequence, command, future, record)

@@ -1,6 +1,7 @@
 """Sampling sessions: samplers of saved weights or of the base, and those of a model's moment that
 have no name."""
 
+import logging
 import time
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from redqueen.serve.state import Session
     from redqueen.serve.tenant_folders import Entry
 
+log = logging.getLogger(__name__)
+
 
 class SamplingSessions:
     def __init__(self, service: "Service") -> None:
@@ -25,15 +28,18 @@ class SamplingSessions:
         """By folder, as long as they are in a slot or asked for."""
 
     def create(self, tenant: str, session: str, number: int, path: str | None) -> str:
-        service, owner = self.service, self.service.sessions.find(tenant, session)
+        service = self.service
+        service.sessions.find(tenant, session)
         id_, place = f"{session}:sample:{number}", service.tenants[tenant]
         service.disk.check(tenant, ENTRY_BYTES)
         with place.lock:
             with service.lock:
                 if id_ in service.samplers:  # the request was repeated
                     return id_
+                owner = service.sessions.find(tenant, session)  # it may have ended meanwhile
                 weights, sequence = self._of_path(tenant, id_, path)
                 self._make_room(tenant)
+                owner.touch()
                 # From now on its folder stays.
                 opened = owner.samplers[id_] = Opened(id_, path, sequence)
                 service.samplers[id_] = weights
@@ -133,7 +139,10 @@ class SamplingSessions:
                     self._forget(session, user.id)
             gone = [one for one, users in replaced.items() if not users or one in surplus]
         for folder in gone:  # nobody can ask for it any more
-            discard(folder)
+            try:
+                discard(folder)
+            except OSError:  # the disk, or somebody else has just done it: another time
+                log.exception("could not remove %s, which was saved over", folder)
 
     def _users(self, folder: "Path") -> list[SamplerWeights]:
         users = [*self.service.samplers.values(), *self._by_path.values()]

@@ -46,7 +46,8 @@ BASE = "base"
 Decode = Callable[[str, bytes], Command]
 """Reads a command of a kind from the bytes it was sent as."""
 _SMALL, _SPARE = 65_536, 0.05
-"""A step frees some disk: smaller commands are taken up to this much beyond the quota."""
+"""A step frees some disk: small ones are always taken, and other small commands up to this much
+beyond the quota."""
 
 
 class Service:
@@ -89,7 +90,7 @@ class Service:
     def create_model(
         self, tenant: str, session: str, number: int, shape: ModelShape, metadata: Any = None
     ) -> Model:
-        owner = self.sessions.find(tenant, session)
+        self.sessions.find(tenant, session)
         if not 1 <= shape.rank <= self.lora.rank:
             raise Refused(
                 f"this server has adapters of rank {self.lora.rank} at most; got {shape.rank}. "
@@ -101,6 +102,7 @@ class Service:
         with self.lock:
             if id_ in self.models:  # the request was repeated
                 return self.models[id_]
+            owner = self.sessions.find(tenant, session)  # it may have ended meanwhile
             own = self._models_of(tenant)
             alive = [one for one in own if self.sessions.is_alive(one.session)]
             self.quotas.check_models(len(alive), len(own))
@@ -134,9 +136,11 @@ class Service:
             raise Refused(f"request {sequence} is far ahead: {model.executed} were answered", 429)
         try:
             command = self.decode(kind, body)
-            spare = _SPARE * self.quotas.disk_mb if len(body) <= _SMALL else 0.0
-            if kind != "optim_step":
+            is_small, is_step = len(body) <= _SMALL, kind == "optim_step"
+            if not (is_step and is_small):
+                spare = _SPARE * self.quotas.disk_mb if is_small else 0.0
                 self.disk.check(tenant, len(body), spare_mb=spare)
+            if not is_step:
                 self.quotas.check_unsettled(model.unsettled_bytes)
             record = pack_record(sequence, kind, body)
         except Refused as error:  # it keeps its place, or those after it would wait for ever
@@ -161,18 +165,18 @@ class Service:
                 tokens = 0
             self.sessions.find(tenant, model.session, 410).touch()
             future = self.futures.add(id_, tenant, tokens)
-            model.reserved.add(sequence)
+            model.reserved[sequence] = record
         try:
             model.journal.append([record])
         except OSError as error:
             with self.lock:
-                model.reserved.discard(sequence)
+                del model.reserved[sequence]
                 self.futures.fail(future, "")
                 self.futures.forget(future)
                 self.lock.notify_all()
             raise Refused(f"the server's disk: {error.strerror}", 503) from error
         with self.lock:
-            model.reserved.discard(sequence)
+            del model.reserved[sequence]
             model.waiting[sequence] = Queued(sequence, command, future, record)
             model.last_used = time.monotonic()
             self.lock.notify_all()

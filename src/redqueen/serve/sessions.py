@@ -2,12 +2,14 @@
 
 A client sends a heartbeat every ten seconds. After five minutes without one its session counts no
 more against quotas, but goes on with the next heartbeat: computers sleep, and servers are
-restarted. It ends for good when the client says so, or after a day of silence. Its samplers go
-then, and what its models have not saved.
+restarted. It ends for good when the client says so: its samplers go then, and what its models have
+not saved. After a day of silence it ends too, but what its models have learned is saved before.
 """
 
+import logging
 import time
 import uuid
+from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
 from redqueen.serve.commands import Refused
@@ -15,12 +17,15 @@ from redqueen.serve.state import Model, Session, long_ago
 from redqueen.serve.tenant_folders import ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from redqueen.serve.service import Service
     from redqueen.serve.tenant_folders import Entry
+    from redqueen.serve.training import Trainer
 
+log = logging.getLogger(__name__)
 SILENT_S = 24 * 3600.0
+_AGAIN_S = 600.0
+"""After which the end of a silent session is tried again, if the disk was full."""
+_ENDED = 256
 _GROWN = 64
 """Entries more than are needed, and more than needed ones twice over: the journal is written
 anew."""
@@ -30,6 +35,8 @@ class Sessions:
     def __init__(self, service: "Service") -> None:
         self.service = service
         self.all: dict[str, Session] = {}
+        self._ended = defaultdict[str, deque[str]](lambda: deque(maxlen=_ENDED))
+        """The newest that were forgotten, by tenant."""
 
     def create(self, tenant: str) -> str:
         service, id_ = self.service, uuid.uuid4().hex
@@ -64,7 +71,8 @@ class Sessions:
         if session is None or session.tenant != tenant or session.over:
             raise Refused(
                 f"you have no session {str(id_)[:80]!r}. One ends when its client is closed, or "
-                "after a day without a heartbeat: make a new client, and load what you saved.",
+                "after a day without a heartbeat. Make a new client, and load what you saved; what "
+                "was not saved after that day is weights/unsaved-N of the model.",
                 status,
             )
         return session
@@ -77,39 +85,58 @@ class Sessions:
         return session is not None and session.alive
 
     def finish(self, tenant: str, id_: str) -> None:
-        """It ends as soon as what was acknowledged is carried out."""
+        """It ends as soon as what was acknowledged is carried out. A request that is repeated, as
+        its answer was lost, changes nothing."""
         place = self.service.tenants[tenant]
         with place.lock:
+            if self._has_ended(tenant, id_):
+                return
             session = self.find(tenant, id_)
             place.log({"over": id_})
             with self.service.lock:
                 session.over = True
                 self.service.lock.notify_all()
 
+    def _has_ended(self, tenant: str, id_: str) -> bool:
+        session = self.all.get(id_)
+        if session is None:
+            return id_ in self._ended[tenant]
+        return session.tenant == tenant and session.over
+
     # the end. In the engine's thread, without the service's lock: folders are removed
 
-    def sweep(self) -> "Iterator[Model]":
-        """Forget sessions that are over; yields their models, which nobody can ask any more."""
+    def sweep(self, trainer: "Trainer") -> None:
+        """End sessions that are over, and those of which nothing was heard for a day."""
         with self.service.lock:
-            now = time.monotonic()
-            for session in self.all.values():
-                session.over = session.over or now - session.seen > SILENT_S
-            over = [one for one in self.all.values() if one.over]
-        for session in over:
-            with self.service.lock:
-                models = self._models_of(session)
-                if any(one.waiting or one.reserved or one.busy for one in models):
-                    continue  # another time: what was acknowledged is carried out
-                for model in models:
-                    model.over = True
-            yield from models
-            with self.service.lock:
-                self._forget(session)
-        for tenant in {one.tenant for one in over}:
+            ending = [one for one in self.all.values() if one.over or _is_silent(one)]
+        ended = [one for one in ending if self._end(one, trainer)]
+        for tenant in {one.tenant for one in ended}:
             self.compact(tenant, now=True)
 
+    def _end(self, session: Session, trainer: "Trainer") -> bool:
+        """False: another time."""
+        with self.service.lock:
+            closed, models = session.over, self._models_of(session)
+            if self._is_busy(session, models):
+                return False  # what was acknowledged is carried out
+        if not closed and not all(trainer.keep(model) for model in models):
+            session.seen = max(session.seen, time.monotonic() - SILENT_S + _AGAIN_S)
+            return False
+        with self.service.lock:
+            if not closed and (session.over or not _is_silent(session)):
+                return False  # its client has come back
+            session.over = True
+            for model in models:
+                model.over = True
+        for model in models:
+            trainer.end(model)
+        with self.service.lock:
+            self._forget(session)
+        return True
+
     def compact(self, tenant: str, *, now: bool = False) -> None:
-        """Write the journal anew if most of it is of sessions that are over."""
+        """Write the journal anew if most of it is of sessions that are over. It says the same as
+        before: if the disk is full, it only stays long."""
         place = self.service.tenants[tenant]
         if not now and place.count <= _GROWN:
             return
@@ -117,7 +144,10 @@ class Sessions:
             with self.service.lock:
                 entries = [entry for one in self._of(tenant) for entry in one.entries()]
             if (now and place.count != len(entries)) or place.count > 2 * len(entries) + _GROWN:
-                place.keep(entries)
+                try:
+                    place.keep(entries)
+                except OSError:
+                    log.exception("the journal of sessions of %s was not written anew", tenant)
 
     def expect(self, tenant: str, id_: str) -> None:
         """One that has a model."""
@@ -137,6 +167,14 @@ class Sessions:
         models = self.service.models.values()
         return [one for one in models if one.session == session.id and not one.over]
 
+    def _is_busy(self, session: Session, models: list[Model]) -> bool:
+        """Whether anything of it is still to be carried out: commands, or samples from weights of
+        its own."""
+        ids = [*session.samplers, *(id_ for model in models for id_ in model.samplers)]
+        weights = [self.service.samplers[id_] for id_ in ids if id_ in self.service.samplers]
+        sampling = any(one.tasks for one in weights if one is not self.service.base)
+        return sampling or any(one.waiting or one.reserved or one.busy for one in models)
+
     def _spare(self, own: list[Session]) -> list[Session]:
         """Those that make room for another one: their clients are silent and have no model."""
         surplus = len(own) + 1 - self.service.quotas.sessions
@@ -147,5 +185,10 @@ class Sessions:
 
     def _forget(self, session: Session) -> None:
         self.all.pop(session.id, None)
+        self._ended[session.tenant].append(session.id)
         for id_ in session.samplers:
             self.service.samplers.pop(id_, None)
+
+
+def _is_silent(session: Session) -> bool:
+    return time.monotonic() - session.seen > SILENT_S

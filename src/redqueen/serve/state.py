@@ -90,8 +90,9 @@ class SamplerWeights:
 
     @property
     def is_current(self) -> bool:
-        """Whether the model still has these weights."""
-        return self.model is not None and self.adapter is None and self.folder is None
+        """Whether the model still has these weights. One that is over has none."""
+        has_own = self.adapter is not None or self.folder is not None
+        return self.model is not None and not self.model.over and not has_own
 
 
 @dataclass(slots=True)
@@ -167,8 +168,8 @@ class Model:
     steps: int = 0
     steps_at_checkpoint: int = 0
     waiting: dict[int, Queued] = field(default_factory=dict)
-    reserved: set[int] = field(default_factory=set)
-    """Commands that are being written to the journal."""
+    reserved: dict[int, bytes] = field(default_factory=dict)
+    """Records of commands that are being written to the journal."""
     history: dict[int, bytes] = field(default_factory=dict)
     """Records of commands that were carried out and are not settled."""
     history_bytes: int = 0

@@ -11,12 +11,16 @@
 Names in paths are the server's own, or match `NAME`; nothing else of a request becomes a path.
 """
 
+import contextlib
+import errno
 import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from safetensors import SafetensorError
 
 from redqueen.errors import ConfigError
 from redqueen.ledger.durable import make_folder, remove_tree, sync, sync_tree
@@ -49,8 +53,14 @@ def write_folder(target: Path, write: Callable[[Path], None]) -> None:
     new = target.with_name(f".{target.name}.new")
     remove_tree(new)
     new.mkdir()
-    write(new)
-    sync_tree(new)
+    try:
+        write(new)
+        sync_tree(new)
+    except Exception as error:
+        remove_tree(new)  # a part of it would take the room that others need
+        if isinstance(error, SafetensorError):  # what that library makes of a full disk
+            raise OSError(errno.EIO, str(error), str(target)) from error
+        raise
     if target.exists():
         old = target.with_name(f".{target.name}.old")
         remove_tree(old)
@@ -139,11 +149,10 @@ class ModelFolder:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes of all files below."""
+    """Bytes of all files below, as far as nobody removes them meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size if path.is_file() else 0
-        except OSError:  # removed meanwhile
-            continue
+    for place, _, names in os.walk(folder):  # which goes on where a folder has vanished
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += Path(place, name).stat().st_size
     return total

@@ -14,7 +14,6 @@ from redqueen.serve.commands import (
     ForwardBackward,
     LoadWeights,
     LossSettings,
-    ModelShape,
     OptimStep,
     Refused,
     SaveWeights,
@@ -82,6 +81,16 @@ class Trainer:
         if isinstance(queued.command, ForwardBackward) and queued.command.backward:
             self.service.quotas.check_step(model.pending_tokens, queued.command.tokens)
         return self.slots.place(model, pinned)
+
+    def keep(self, model: Model) -> bool:
+        """What a model has learned outlives a client of which nothing is heard any more. False: the
+        disk does not take it at the moment."""
+        try:
+            self.checkpoints.save_unsaved(model, self.slots.slot_of(model))
+        except OSError:
+            log.exception("%s goes on: there is no room for what it has not saved", model.id)
+            return False
+        return True
 
     def end(self, model: Model) -> None:
         """Its session is over: what was saved is left of it, if anything was."""
@@ -246,7 +255,7 @@ class Trainer:
             else:
                 self._write_adapter(model, slot, folder)
 
-        about = {"metadata": dict(command.metadata), **_describe_shape(model.shape)}
+        about = {"metadata": dict(command.metadata), **model.shape.describe()}
         model.saved.add(command.kind, command.name, sequence, about, command.ttl_s, write)
 
     def _write_adapter(self, model: Model, slot: int, folder: Path) -> None:
@@ -257,7 +266,7 @@ class Trainer:
     def _load(self, model: Model, slot: int, command: LoadWeights) -> None:
         save = self.service.saved(model.tenant, command.path)
         folder, about = save.folder, save.about
-        own = _describe_shape(model.shape)
+        own = model.shape.describe()
         if any(about[name] != value for name, value in own.items()):
             saved, here = (
                 f"rank {shape['rank']}, train_attn={shape['train_attn']}, "
@@ -308,8 +317,3 @@ class Trainer:
         if queued.begun:
             self.slots.drop_gradients(model)
         self.service.finish(model, queued, {"error": message, "category": category})
-
-
-def _describe_shape(shape: ModelShape) -> dict[str, int | bool]:
-    """What weights that are saved say of the model that they fit."""
-    return {"rank": shape.rank, "train_attn": shape.train_attn, "train_mlp": shape.train_mlp}

@@ -109,8 +109,7 @@ class Worker(threading.Thread):
         """What is over goes."""
         with self.service.lock:
             sweep(self.service, _GAP_S)
-        for model in self.service.sessions.sweep():
-            self.trainer.end(model)
+        self.service.sessions.sweep(self.trainer)
 
     def _patience(self) -> float:
         """Until when to wait for others."""
