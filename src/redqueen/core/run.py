@@ -57,7 +57,7 @@ class StepResult:
     number: int
     """From 1."""
     seconds: float
-    """What the step took."""
+    """How long it took."""
     worlds: tuple[StepState, ...]
     """What happened in each world that still plays."""
 
@@ -108,12 +108,8 @@ class Run:
     def create(
         cls, config: Config | Sequence[Arm], folder: str | Path | None = None, name: str = "run"
     ) -> Self:
-        """A new run.
-
-        - `config`: of one world, or (arm, config) of each world of a study.
-        - `folder`: where it is kept; without one, `runs/NAME-1`, `-2`, ...
-        - `name`: the NAME of such a folder.
-        """
+        """A new run. `config`: of one world, or (arm, config) of each world of a study; `folder`:
+        where it is kept; without one, `runs/NAME-1`, `-2`, ..., where `name` is NAME."""
         arms = [("run", config)] if isinstance(config, Config) else list(config)
         place = None if folder is None else Path(folder)
         if place is not None:
@@ -127,12 +123,8 @@ class Run:
 
     @classmethod
     def resume(cls, folder: str | Path, steps: int | None = None, base: str | None = None) -> Self:
-        """A run that was stopped or killed, at its newest checkpoint.
-
-        - `folder`: of the run.
-        - `steps`: to play further than it was to go.
-        - `base`: where its base is now, if it moved.
-        """
+        """A run that was stopped or killed, in this `folder`, at its newest checkpoint; `steps`:
+        to play further than it was to go; `base`: where its base is now, if it moved."""
         folder = Path(folder)
         if not (folder / FILE).exists():
             raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
@@ -153,12 +145,8 @@ class Run:
         folder: str | Path | None = None,
         settings: Sequence[str] = (),
     ) -> Self:
-        """A new run that begins after the newest checkpoint of another one.
-
-        - `source`: the folder of the other run.
-        - `folder`: of the new one; without one, beside the other: `NAME-fork-1`, `-2`, ...
-        - `settings`: what is different in it, `a.b=c`.
-        """
+        """A new run that begins after the newest checkpoint of another one, `source`, with other
+        `settings` (`a.b=c`), in `folder` or beside the other: `NAME-fork-1`, `-2`, ..."""
         first = Path(source)
         place = Path(folder) if folder else free_folder(first.resolve())
         fork_run(first, place, settings)
@@ -176,8 +164,7 @@ class Run:
 
     @property
     def stop_reason(self) -> str:
-        """Why it plays no further although steps are left; empty while it does. A run stops when
-        none of its worlds has anything left to learn from."""
+        """Why it ended early: none of its worlds has anything left to learn from. Else empty."""
         if not all(world.stopped for world in self.worlds):
             return ""
         return "\n".join(dict.fromkeys(world.stopped for world in self.worlds))
