@@ -98,6 +98,18 @@ def test_queries_of_the_ledger_run() -> None:
     connection.close()
 
 
+# tables
+
+
+@documents
+def test_every_row_of_a_table_has_a_head(document: Path) -> None:
+    """A blank line within a table would make text of the rows below it."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for block in re.split(r"\n(?!\|)", text):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert not rows or re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", rows[1]), rows[0]
+
+
 # what they name
 
 
