@@ -183,10 +183,10 @@ def test_settings_are_there(document: Path) -> None:
             assert path not in RENAMED, path
 
 
-def metric_patterns() -> list[str]:
+def metric_patterns(*paths: Path) -> list[str]:
     """Texts with a slash in the stages, as patterns: what is filled in may be anything."""
     patterns = []
-    for path in (SOURCE / "stages").rglob("*.py"):
+    for path in paths or (SOURCE / "stages").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [
