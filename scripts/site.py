@@ -3,6 +3,7 @@ in them can be out of date. A hook of mkdocs (`mkdocs.yml`)."""
 
 import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import typer.main
@@ -15,10 +16,17 @@ from reference_text import code, line, sentence
 from redqueen.cli.app import app
 from redqueen.ledger.tables import schema_text
 
+ROOT = Path(__file__).parents[1]
+FROM_ROOT = {"security.md": "SECURITY.md"}
+"""Pages that are files of the repository's root."""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, make in PAGES.items():
         files.append(File.generated(config, f"reference/{name}.md", content=make()))
+    for name, source in FROM_ROOT.items():
+        text = (ROOT / source).read_text().replace("](docs/", "](")
+        files.append(File.generated(config, name, content=text))
     return files
 
 
