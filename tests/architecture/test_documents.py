@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 import redqueen as rq
+from redqueen.cli import dry_run
 from redqueen.cli.app import app
 from redqueen.config.registry import TABLES
 from redqueen.config.renamed import RENAMED
@@ -77,6 +78,34 @@ def test_the_python_of_the_readme_and_the_ledger_runs_as_pasted(tmp_path: Path) 
 
 def test_the_readme_is_short() -> None:
     assert README.read_text().count("\n") <= 150
+
+
+def test_the_readme_says_how_its_commands_get_onto_the_path() -> None:
+    text = README.read_text()
+    activate = text.index(". .venv/bin/activate")
+    assert "make demo" in text[:activate] and "`redqueen run" not in text[:activate]
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"),
+    [("pawn-gpu", 0), ("qwen-coder-0.5b", 1), ("qwen-coder-1.5b", 1), ("paper-7b", 0)],
+)
+def test_the_readme_estimates_what_a_dry_run_does(
+    name: str, digits: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between completions of a quarter of their limits and of all, on one H200."""
+    monkeypatch.setattr(dry_run, "_measure_gpu", lambda: None)
+    config = rq.load_config(name)
+    dry_run.show_plan([("run", config)])
+    told = capsys.readouterr().out
+    (memory,) = re.findall(r"all *│ *(\d+) of 140", told)
+    steps = [
+        float(s) for s in re.findall(r"│ *1 │ *\d+ % of limits │.*│ *([\d.]+) s │ *[\d.]+ h", told)
+    ]
+    unit, seconds = ("minutes", 60) if name == "pawn-gpu" else ("hours", 3600)
+    low, high = (f"{round(s * config.steps / seconds, digits):.{digits}f}" for s in steps)
+    (row,) = [line for line in README.read_text().splitlines() if f"`redqueen run {name}`" in line]
+    assert f"{memory} GB, {low} to {high} {unit}, estimated" in row
 
 
 @pytest.mark.parametrize("name", ["method", "operators", "evaluation", "report", "results"])
