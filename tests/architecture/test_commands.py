@@ -15,7 +15,13 @@ from redqueen.cli.app import app
 from redqueen.config.study import load_study
 from redqueen.config.toml import find_recipe, load_config
 from redqueen.evaluate.suites import expand_names
-from tests.architecture.test_documents import REPOSITORY, documents, fences
+from tests.architecture.test_documents import (
+    REPOSITORY,
+    documents,
+    fences,
+    quoted,
+    today,
+)
 
 INSTALL = REPOSITORY / "docs/install.md"
 MAKEFILE = (REPOSITORY / "Makefile").read_text()
@@ -89,6 +95,27 @@ def test_every_command_of_a_block_can_be_typed(
     monkeypatch.syspath_prepend(str(tmp_path))
     for words in shown(document):
         check(words, set(named_files(document)))
+
+
+@today
+def test_every_command_in_a_sentence_can_be_typed(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may leave out what it is about, such as the run, or name it in capitals."""
+    write_files(document, tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for text in quoted(document):
+        if re.match(r"(?:PYTHONPATH=\. )?redqueen [a-z]", text) and not re.search(
+            r"\.\.\.|\[", text
+        ):
+            words = plain(
+                next(commands(re.sub(r"\bFILE\b", "study-pawn", re.sub(r"\bN\b", "1000000", text))))
+            )
+            try:
+                parse(words[1:])
+            except Exception as error:
+                if type(error).__name__ not in ("MissingParameter", "BadOptionUsage"):
+                    raise
 
 
 def check(words: Sequence[str], files: set[str]) -> None:
