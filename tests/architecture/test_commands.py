@@ -166,13 +166,13 @@ def parse(words: Sequence[str]) -> None:
 
 
 def check_settings(name: str, given: dict[str, Any]) -> None:
+    if name not in ("run", "config", "fork", "study"):
+        return
     settings = list(given.get("settings") or ())
     file = find_recipe(given.get("recipe") or given.get("file") or "pawn-cpu")
-    if not file.exists():  # the reader's own
-        return
-    if name == "study":
+    if name == "study" and file.exists():
         load_study(file, settings, given.get("arm") or ())
-    elif name in ("run", "config", "fork"):
+    elif file.exists():  # else the reader's own
         load_config(file, settings)
 
 
