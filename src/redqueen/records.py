@@ -37,12 +37,15 @@ class Member:
     """One adapter of a world, as it is now."""
 
     id: str
+    """Such as S2, or S2.30 for a child born in step 30."""
     role: Role
+    """`both` in self-play."""
     slot: int
     """Where its weights are: a number within its world."""
     version: int = 0
     """How often it was trained."""
     rating: Rating = Rating()
+    """Its skill, as games have shown it."""
     born: int = 0
     """The step of its birth."""
     learning_rate: float | None = None
@@ -135,6 +138,7 @@ class Problem:
     key: str
     """Equal problems have equal keys: a hash of the kind and of what the kind calls the same."""
     kind: str
+    """Its task kind, such as code_o."""
     payload: Any
     """The problem itself, a frozen dataclass of the kind's own; stored as JSON."""
     gold: tuple[str, ...]
@@ -142,6 +146,7 @@ class Problem:
     features: Mapping[str, float]
     """Numbers that say how complex it is, by name."""
     author: Author | None = None
+    """The teacher, at the version it had then; None for problems that nobody posed."""
     step: int = 0
     """The step in which it was posed; 0 for the archive's seeds."""
 
@@ -171,12 +176,17 @@ class Attempt:
     """One answer to one problem, and the verdict."""
 
     problem: Problem
+    """What was asked."""
     text: str
+    """The whole reply, reasoning included."""
     verdict: Literal["correct", "wrong", "malformed", "voided"]
     """voided: the problem turned out to be none, whatever was answered."""
     detail: str = ""
+    """Why it is wrong or malformed, in words."""
     author: Author | None = None
+    """The student, at the version it had then."""
     rollout: Rollout | None = None
+    """The reply in tokens; None where nobody sampled it."""
 
 
 @dataclass(frozen=True, slots=True)

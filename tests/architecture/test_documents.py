@@ -12,6 +12,7 @@ import pytest
 import typer.main
 
 import redqueen as rq
+from redqueen.cli import dry_run
 from redqueen.cli.app import app
 from redqueen.config.registry import TABLES
 from redqueen.config.renamed import RENAMED
@@ -79,6 +80,34 @@ def test_the_readme_is_short() -> None:
     assert README.read_text().count("\n") <= 150
 
 
+def test_the_readme_says_how_its_commands_get_onto_the_path() -> None:
+    text = README.read_text()
+    activate = text.index(". .venv/bin/activate")
+    assert "make demo" in text[:activate] and "`redqueen run" not in text[:activate]
+
+
+@pytest.mark.parametrize(
+    ("name", "digits"),
+    [("pawn-gpu", 0), ("qwen-coder-0.5b", 1), ("qwen-coder-1.5b", 1), ("paper-7b", 0)],
+)
+def test_the_readme_estimates_what_a_dry_run_does(
+    name: str, digits: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between completions of a quarter of their limits and of all, on one H200."""
+    monkeypatch.setattr(dry_run, "_measure_gpu", lambda: None)
+    config = rq.load_config(name)
+    dry_run.show_plan([("run", config)])
+    told = capsys.readouterr().out
+    (memory,) = re.findall(r"all *│ *(\d+) of 140", told)
+    steps = [
+        float(s) for s in re.findall(r"│ *1 │ *\d+ % of limits │.*│ *([\d.]+) s │ *[\d.]+ h", told)
+    ]
+    unit, seconds = ("minutes", 60) if name == "pawn-gpu" else ("hours", 3600)
+    low, high = (f"{round(s * config.steps / seconds, digits):.{digits}f}" for s in steps)
+    (row,) = [line for line in README.read_text().splitlines() if f"`redqueen run {name}`" in line]
+    assert f"{memory} GB, {low} to {high} {unit}, estimated" in row
+
+
 @pytest.mark.parametrize("name", ["method", "operators", "evaluation", "report", "results"])
 def test_settings_in_other_pages_can_be_loaded(name: str, tmp_path: Path) -> None:
     for number, text in enumerate(blocks(DOCS_BY_NAME[name], "toml")):
@@ -96,6 +125,18 @@ def test_queries_of_the_ledger_run() -> None:
         for query in text.split(";")[:-1]:
             connection.execute(query)
     connection.close()
+
+
+# tables
+
+
+@documents
+def test_every_row_of_a_table_has_a_head(document: Path) -> None:
+    """A blank line within a table would make text of the rows below it."""
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for block in re.split(r"\n(?!\|)", text):
+        rows = [line for line in block.splitlines() if line.startswith("|")]
+        assert not rows or re.fullmatch(r"\|(?:\s*:?-+:?\s*\|)+", rows[1]), rows[0]
 
 
 # what they name
@@ -171,10 +212,10 @@ def test_settings_are_there(document: Path) -> None:
             assert path not in RENAMED, path
 
 
-def metric_patterns() -> list[str]:
+def metric_patterns(*paths: Path) -> list[str]:
     """Texts with a slash in the stages, as patterns: what is filled in may be anything."""
     patterns = []
-    for path in (SOURCE / "stages").rglob("*.py"):
+    for path in paths or (SOURCE / "stages").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.JoinedStr):
                 parts = [

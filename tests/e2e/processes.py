@@ -77,9 +77,14 @@ def run_script(script: Path, folder: Path) -> Command:
 
 def run_code(code: str, folder: Path, name: str = "pasted") -> Command:
     """The same for code that is no file yet."""
+    return start_code(code, folder, name).wait()
+
+
+def start_code(code: str, folder: Path, name: str = "pasted") -> Command:
+    """The same, without waiting for its end."""
     script = folder / f"{name}.py"
     script.write_text(code)
-    return run_script(script, folder)
+    return _fork(folder / f"log-{name}", _script, str(script), str(folder))
 
 
 def _fork(folder: Path, target: Callable[..., None], *arguments: Any) -> Command:

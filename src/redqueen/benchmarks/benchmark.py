@@ -31,6 +31,8 @@ class Benchmark:
     version: str
     max_tokens: int
     note: str = ""
+    summary: str = ""
+    """What is asked, and when an answer is correct."""
 
     def prompt_version(self, style: PromptStyle) -> str:
         return self.version

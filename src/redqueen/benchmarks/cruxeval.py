@@ -89,6 +89,8 @@ class CruxEval(Benchmark):
         self.asks = asks
         self.name = f"cruxeval-{asks}"
         self.version = f"cruxeval-{asks}-3"
+        asked = "an input for an output" if asks == "i" else "the output for an input"
+        self.summary = f"800 Python functions: {asked}"
 
     def read_items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
         return [Item(str(row["id"]), row) for row in rows]

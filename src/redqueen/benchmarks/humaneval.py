@@ -35,6 +35,8 @@ class HumanEval(Benchmark):
     def __init__(self, plus: bool = False) -> None:
         self.plus = plus
         self.name = "humaneval+" if plus else "humaneval"
+        graded = "on EvalPlus's inputs" if plus else "by the benchmark's own tests"
+        self.summary = f"164 Python functions to write, graded {graded}"
         self.source = (
             Source(
                 "humaneval_plus.jsonl.gz",

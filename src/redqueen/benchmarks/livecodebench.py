@@ -68,6 +68,9 @@ class _Test(NamedTuple):
 
 class LiveCodeBench(Benchmark):
     name = "livecodebench"
+    summary = (
+        "400 contest problems (release v1): programs or methods, graded by the tests in the file"
+    )
     source = Source(
         "livecodebench_v1_public.jsonl",
         ("question_id", "question_content", "starter_code", "public_test_cases", "metadata"),

@@ -21,8 +21,12 @@ _KEYS = ("recipe", "seeds", "outcomes", "migration", "common", "arms")
 def load_study(
     path: Path, settings: Sequence[str], only: Sequence[str] = ()
 ) -> list[tuple[str, Config]]:
-    """The worlds of a study, by arm and then by seed. What is set on the command line is set in
-    every arm; `seeds` can be, too. `only`: no other arms than these."""
+    """The worlds of a study, by arm and then by seed: what `Run.create` plays.
+
+    - `path`: of the study's file.
+    - `settings`: changes to every arm, `a.b=c`; `seeds=[0,1]` sets the seeds.
+    - `only`: no other arms than these.
+    """
     study = read_toml(path)
     if "arms" not in study and study.keys() <= Config.model_fields.keys():
         raise ConfigError(

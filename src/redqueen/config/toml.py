@@ -40,8 +40,12 @@ def recipe_names(*, studies: bool) -> list[str]:
 def load_config(
     recipe: str | Path | None = None, settings: Sequence[str] = (), **changes: Any
 ) -> Config:
-    """Defaults, then the recipe or file, then settings as `a.b=c`, then keywords (sections as
-    dicts); raises ConfigError with the place and the nearest name."""
+    """The settings of a run. Raises ConfigError with the place and the nearest name.
+
+    - `recipe`: a recipe of the package by name, or a TOML file; None: the defaults.
+    - `settings`: changes to it as on the command line, `a.b=c`.
+    - `changes`: further changes as keywords, sections as dicts: `update={"kl": 0.1}`.
+    """
     path = find_recipe(recipe) if isinstance(recipe, str) else recipe
     values: dict[str, Any] = {} if path is None else read_toml(path)
     if "arms" in values:

@@ -55,7 +55,9 @@ class StepResult:
     """What a step came to. It is in the ledger when you get it."""
 
     number: int
+    """From 1."""
     seconds: float
+    """How long it took."""
     worlds: tuple[StepState, ...]
     """What happened in each world that still plays."""
 
@@ -71,6 +73,7 @@ class StepResult:
 
     @property
     def attempts(self) -> list[Attempt]:
+        """All attempts of the step, at these problems."""
         return [attempt for state in self.worlds for attempt in state.attempts]
 
     @property
@@ -105,8 +108,8 @@ class Run:
     def create(
         cls, config: Config | Sequence[Arm], folder: str | Path | None = None, name: str = "run"
     ) -> Self:
-        """A new run: one world, or one for each (arm, config) of a study. Without a folder it gets
-        one of its own, `runs/NAME-1`, `-2`, ..."""
+        """A new run. `config`: of one world, or (arm, config) of each world of a study; `folder`:
+        where it is kept; without one, `runs/NAME-1`, `-2`, ..., where `name` is NAME."""
         arms = [("run", config)] if isinstance(config, Config) else list(config)
         place = None if folder is None else Path(folder)
         if place is not None:
@@ -120,8 +123,8 @@ class Run:
 
     @classmethod
     def resume(cls, folder: str | Path, steps: int | None = None, base: str | None = None) -> Self:
-        """A run that was stopped or killed, at its newest checkpoint; `steps`: to go further than
-        it was to go; `base`: where its base is now."""
+        """A run that was stopped or killed, in this `folder`, at its newest checkpoint; `steps`:
+        to play further than it was to go; `base`: where its base is now, if it moved."""
         folder = Path(folder)
         if not (folder / FILE).exists():
             raise ConfigError(f"there is no run in {folder}: `redqueen runs` lists those there are")
@@ -142,8 +145,8 @@ class Run:
         folder: str | Path | None = None,
         settings: Sequence[str] = (),
     ) -> Self:
-        """A new run that begins after the newest checkpoint of another one, with other settings,
-        given as `a.b=c`. Without a folder it gets one beside the other, `NAME-fork-1`, `-2`, ..."""
+        """A new run that begins after the newest checkpoint of another one, `source`, with other
+        `settings` (`a.b=c`), in `folder` or beside the other: `NAME-fork-1`, `-2`, ..."""
         first = Path(source)
         place = Path(folder) if folder else free_folder(first.resolve())
         fork_run(first, place, settings)
@@ -151,16 +154,17 @@ class Run:
 
     @property
     def folder(self) -> Path:
+        """Where it is kept."""
         return self.ledger.folder
 
     @property
     def engine(self) -> Engine:
+        """What samples and trains its members."""
         return self.ports.engine
 
     @property
     def stop_reason(self) -> str:
-        """Why it plays no further although steps are left; empty while it does. A run stops when
-        none of its worlds has anything left to learn from."""
+        """Why it ended early: none of its worlds has anything left to learn from. Else empty."""
         if not all(world.stopped for world in self.worlds):
             return ""
         return "\n".join(dict.fromkeys(world.stopped for world in self.worlds))
@@ -253,7 +257,7 @@ class Run:
             self.record_end(self.stop_reason or "all steps played")
 
     def record_end(self, why: str) -> None:
-        """Write down why no more steps are played."""
+        """Write down `why` no more steps are played."""
         stopped = [world for world in self.worlds if world.stopped and len(self.worlds) > 1]
         worlds = [{"name": f"ended/{w.number}", "value": w.stopped} for w in stopped]
         self.ledger.add("run", [{"name": "ended", "value": why}, *worlds])

@@ -78,6 +78,7 @@ class AttemptSuite(ABC):
 
 class HeldOutCritique(AttemptSuite):
     name = "critique"
+    summary = "is this attempt correct? The wrong ones have one character changed"
 
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
         pairs = []

@@ -72,8 +72,8 @@ class HeldOut(ProblemSuite):
     note = ""
     max_tokens = max(MAX_TOKENS.values())
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, summary: str = "") -> None:
+        self.name, self.summary = name, summary
 
     def prompt_version(self, style: PromptStyle) -> str:
         return f"{style.prompt_format.name}-{_fingerprint(style.prompt_format)}"
@@ -97,6 +97,7 @@ class HeldOutPuzzles(ProblemSuite):
     """Logic puzzles of the sizes that `pawn-games` has read; it was trained on none of them."""
 
     name, note, max_tokens = "heldout-logic", "", 640
+    summary = "600 logic puzzles with three or four variables, 200 of each tier 1 to 3"
 
     def prompt_version(self, style: PromptStyle) -> str:
         texts = [self.prompt(item, style).text for item in self.items(None, 1)]

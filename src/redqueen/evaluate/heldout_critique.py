@@ -51,6 +51,7 @@ class HeldOutAttempts(AttemptSuite):
     """Is the attempt correct?"""
 
     name = NAME
+    summary = "is this attempt of Pawn correct? A correct and a wrong one of each problem"
     max_tokens = 640
 
     def items(self, data: Path | None, limit: int | None) -> list[suite.Item]:
@@ -62,6 +63,7 @@ class HeldOutLines(AttemptSuite):
     """Which line of a wrong attempt is the first wrong one?"""
 
     name = f"{NAME}-lines"
+    summary = "which line of this wrong attempt is the first wrong one?"
     max_tokens = 640
     note = "All attempts are wrong: correct is who says so and names the first wrong line."
 

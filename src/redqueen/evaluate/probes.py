@@ -19,6 +19,7 @@ class Shortcuts(ProblemSuite):
     """The problems of another suite, those that can be spoilt. Items hold their `problem`, and the
     `request` that is made of it."""
 
+    summary = "heldout-quick with spoilt evidence: a model that is still correct is guessing"
     note = "the evidence is spoilt: a correct answer is a guess"
 
     def __init__(self, name: str = "shortcut", problems: ProblemSuite | None = None) -> None:

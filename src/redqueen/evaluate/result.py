@@ -32,14 +32,19 @@ class EvalResult:
     """One or more models on one suite."""
 
     target: str
+    """What was measured, as it was named."""
     items: tuple[Item, ...]
+    """The items that were asked."""
     config: EvalConfig
+    """Suite, prompts and sampling: all that the replies depend on."""
     models: tuple[Model, ...]
     """Those under test, and the base where it was measured beside them."""
     replies: tuple[GradedReply, ...]
+    """Of every model to every item, with the verdict."""
     note: str = ""
     """What a reader of the scores must know about the suite."""
     run: Path | None = None
+    """The folder of the run whose models were measured, if any."""
     step: int = 0
     """Of the run, after which the models were as they are."""
     trial: StyleTrial | None = None
@@ -47,6 +52,7 @@ class EvalResult:
 
     @cached_property
     def by_model(self) -> dict[str, ByItem]:
+        """Replies by model and item."""
         tables: dict[str, dict[str, list[GradedReply]]] = {
             model.name: defaultdict(list) for model in self.models
         }
@@ -80,16 +86,17 @@ class EvalResult:
         return {world: members for world, members in self.worlds.items() if len(members) > 1}
 
     def vote_count(self, members: Sequence[Model]) -> int:
-        """Of their vote: as many as other models have replies, and at least one of each member."""
+        """How many votes `members` have together: as many as other models have replies, and at
+        least one each."""
         return max(self.config.samples, len(members))
 
     def item_scores(self, model: str) -> list[float]:
-        """The share of a model's replies that are correct, item by item."""
+        """The share of replies that are correct, item by item; `model`: its name, such as S2."""
         return [share_correct(replies) for replies in self.by_model[model].values()]
 
     def world_scores(self, world: int) -> dict[str, list[float]]:
-        """Item scores of one world's members by their ids, of its soup, of the chosen student, and
-        of the base."""
+        """Item scores of the members of `world` by their ids, of its soup, of the chosen student,
+        and of the base."""
         scores = {
             model.member or model.name: self.item_scores(model.name)
             for model in self.models
@@ -103,8 +110,8 @@ class EvalResult:
         return scores
 
     def vote_scores(self, world: int) -> dict[str, list[float]]:
-        """Item scores of the vote of a world's students, and of the base with as many votes; of
-        items whose answers can be compared. Empty without all students, or with one vote."""
+        """Item scores of the vote of the students of `world`, and of the base with as many votes;
+        of items whose answers can be compared. Empty without all students, or with one vote."""
         members = self.worlds.get(world, [])
         count = self.vote_count(members)
         if len(members) != max((model.students for model in members), default=-1) or count < 2:
@@ -125,6 +132,7 @@ class EvalResult:
 
     @property
     def n(self) -> int:
+        """How many items were asked."""
         return len(self.items)
 
     @property
@@ -134,6 +142,7 @@ class EvalResult:
 
     @property
     def score(self) -> float:
+        """The share of correct replies, from 0 to 1: the mean over all solvers."""
         return self.correct / self.n
 
     @property

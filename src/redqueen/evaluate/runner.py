@@ -84,16 +84,30 @@ def evaluate(
     graders: Graders | None = None,
     on_progress: OnProgress = lambda done, total: None,
 ) -> EvalResult:
-    """Score a base, an adapter, a run folder, a member (`RUN/S2`), what a run hands over
-    (`RUN/soup`, `RUN/chosen`, `RUN/vote`, `RUN/router`) or a live run on a suite.
+    """Score models on a suite, and compare them with their base on the same items.
 
-    Members and adapters are compared with their base on the same items, and with the base whose
-    reasoning is forced. Greedy for one sample; 0.8 is the temperature for several. `limit` takes
-    the first items of a benchmark, and spreads over Pawn's suites. `style="best"` tries the styles
-    with the base on the first items of a benchmark, and scores the others in the better one.
-    `reasoning="forced"` begins every reply with reasoning: what a base can do that only has to be
-    asked. `cache` is a file of graded replies, reused by the next call. A live run is measured as
-    it is; nothing is written to its ledger.
+    - `target`: a live run, a run folder or a reader of one, a member (`RUN/S2`), what a run hands
+      over (`RUN/soup`, `RUN/chosen`, `RUN/vote`, `RUN/router`), an adapter's folder, or a base. A
+      live run is measured as it is; nothing is written to its ledger.
+    - `suite`: a name, an import path, a JSONL file, or a suite of your own.
+    - `members`: which members of a run; by default all living ones and the soup.
+    - `world`: which world of a study.
+    - `base`: where the base is now, if it moved.
+    - `data`: a folder of benchmark files; else `REDQUEEN_DATA`, else the hub.
+    - `limit`: only so many items: the first of a benchmark, spread over Pawn's suites.
+    - `samples`: replies to each item; with several there is a pass@k.
+    - `temperature`: 0 (greedy) for one sample and 0.8 for several, unless given.
+    - `max_tokens`: of a reply; by default what the suite sets.
+    - `style`: `chat` or `base`; by default what suits the base. `best` tries both with the base on
+      the first items, and scores the other items in the better one.
+    - `prompt_format`: of problems of task kinds; by default what the base understands.
+    - `reasoning`: `forced` begins every reply with reasoning: what a base can do that only has to
+      be asked.
+    - `device`: auto, cpu, cuda or cuda:1.
+    - `dtype`: of the base; auto is bfloat16 on a GPU, else float32.
+    - `cache`: a file of graded replies, reused by the next call.
+    - `graders`: a sandbox and maths workers that are open already.
+    - `on_progress`: called with the number of graded replies, and of all.
     """
     from redqueen.evaluate.targets import Target, open_target
 

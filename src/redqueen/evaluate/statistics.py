@@ -72,11 +72,15 @@ class Difference:
     """One model against another on the same items, compared item by item."""
 
     mean: float
+    """Of the scores, from -1 to 1."""
     low: float
+    """Lower end of the 95 % interval."""
     high: float
+    """Upper end of the 95 % interval."""
     better: int
+    """Items on which it does better than the other."""
     worse: int
-    """Items on which it does better, or worse, than the other."""
+    """Items on which it does worse."""
 
     @property
     def p(self) -> float:
@@ -91,6 +95,7 @@ class Difference:
         return f"{100 * self.mean:+.1f} points [{100 * self.low:+.1f}, {100 * self.high:+.1f}]"
 
     def to_json(self) -> dict[str, float | int | list[float]]:
+        """All of it, rounded to four digits."""
         interval = [round(self.low, 4), round(self.high, 4)]
         return {
             "difference": round(self.mean, 4),

@@ -20,10 +20,14 @@ _FILE = ".jsonl"
 SUITES: Registry[Suite] = Registry(
     "suite",
     {
-        "heldout": HeldOut("heldout"),
-        "heldout-quick": HeldOut("heldout-quick"),
-        "heldout-large": HeldOut("heldout-large"),
-        "heldout-deduction": HeldOut("heldout-deduction"),
+        "heldout": HeldOut(
+            "heldout", "2,400 problems of Pawn: 100 of each kind of program and tier, 1 to 8"
+        ),
+        "heldout-quick": HeldOut("heldout-quick", "200 problems, every twelfth of heldout"),
+        "heldout-large": HeldOut(
+            "heldout-large", "10,000 problems of tiers 4 to 7, sampled at the first use"
+        ),
+        "heldout-deduction": HeldOut("heldout-deduction", "1,000 deduction problems, tiers 4 to 7"),
         "heldout-logic": HeldOutPuzzles(),
         "shortcut": Shortcuts(),
         "critique": HeldOutCritique(),

@@ -76,12 +76,16 @@ class Table(Sequence[RowT], Generic[RowT]):
 
 @dataclass(frozen=True)
 class WorldInfo:
-    """One world of a run: its arm in a study (`run` in a plain run), seed and settings."""
+    """One world of a run."""
 
     number: int
+    """From 0."""
     arm: str
+    """Its name in a study; `run` in a plain run."""
     seed: int
+    """Of its random streams."""
     settings: dict[str, Any]
+    """As they are stored, section by section."""
 
     @cached_property
     def config(self) -> Config:
@@ -94,13 +98,16 @@ class RunMember:
     """A living member after the last step."""
 
     run: "RunReader"
+    """The run it lives in."""
     row: MemberRow
+    """Its row of `RunReader.members`."""
 
     def to_peft(self, out: str | Path, base: str | None = None) -> Path:
         """Write its adapter, as the newest checkpoint has it, as a PEFT folder.
 
-        `base`: the name or path of the base to record. Without it, where `AutoPeftModel` finds the
-        run's own: its name on the hub, or its folder, that of a bundled one in this package.
+        - `out`: the folder to write.
+        - `base`: the name or path of the base to record. Without it, where `AutoPeftModel` finds
+          the run's own: its name on the hub, or its folder, that of a bundled one in this package.
         """
         from redqueen.ledger.members import choose_member, newest_checkpoint, saved_members
         from redqueen.models.bundled import place_of
@@ -144,57 +151,72 @@ class RunReader:
 
     @property
     def worlds(self) -> list[WorldInfo]:
+        """The worlds of a study; one in a plain run."""
         rows = self.connection.execute("SELECT world, arm, seed, config FROM worlds ORDER BY world")
         return [WorldInfo(world, arm, seed, json.loads(text)) for world, arm, seed, text in rows]
 
     def births(self, world: int | None = None) -> Table[BirthRow]:
+        """Members that were born, with parents and operator; `world`: of one world."""
         return self._table("births", world)
 
     def deaths(self, world: int | None = None) -> Table[DeathRow]:
+        """Members that were replaced, and why; `world`: of one world."""
         return self._table("deaths", world)
 
     def pairings(self, world: int | None = None) -> Table[PairingRow]:
+        """Matches of a teacher and a student, with their games; `world`: of one world."""
         return self._table("pairings", world)
 
     def problems(self, world: int | None = None) -> Table[ProblemRow]:
+        """Accepted problems; `world`: of one world."""
         return self._table("problems", world)
 
     def proposals(self, world: int | None = None) -> Table[ProposalRow]:
+        """What teachers wrote: a problem, or why it was rejected; `world`: of one world."""
         return self._table("proposals", world)
 
     def attempts(self, world: int | None = None) -> Table[AttemptRow]:
+        """What students answered, with the verdict; `world`: of one world."""
         return self._table("attempts", world)
 
     def turns(self, world: int | None = None) -> Table[TurnRow]:
-        """What members wrote in games after the attempts."""
+        """What members wrote in games after the attempts; `world`: of one world."""
         return self._table("turns", world)
 
     def role_ratings(self, world: int | None = None) -> Table[RoleRatingRow]:
+        """Ratings of members in the roles of games, step by step; `world`: of one world."""
         return self._table("role_ratings", world)
 
     def ratings(self, world: int | None = None) -> Table[RatingRow]:
+        """Ratings of living members, step by step; `world`: of one world."""
         return self._table("ratings", world)
 
     def exams(self, world: int | None = None) -> Table[ExamRow]:
+        """Answers in the common exams; `world`: of one world."""
         return self._table("exams", world)
 
     def fitness(self, world: int | None = None) -> Table[FitnessRow]:
+        """What members were ranked by; `world`: of one world."""
         return self._table("fitness", world)
 
     def updates(self, world: int | None = None) -> Table[UpdateRow]:
+        """What training a member came to, step by step; `world`: of one world."""
         return self._table("updates", world)
 
     def metrics(self, world: int | None = None) -> Table[MetricRow]:
+        """Metrics by step and name; `world`: of one world."""
         return self._table("metrics", world)
 
     def evals(self, world: int | None = None) -> Table[EvalRow]:
+        """Answers to the items of suites; `world`: of one world."""
         return self._table("evals", world)
 
     def people(self, world: int | None = None) -> Table[PersonRow]:
-        """What people did."""
+        """What people did; `world`: of one world."""
         return self._table("people", world)
 
     def timings(self) -> Table[TimingRow]:
+        """Seconds of each stage, step by step."""
         return self._table("timings", None)
 
     def placements(self) -> Table[PlacementRow]:
@@ -202,15 +224,15 @@ class RunReader:
         return self._table("placements", None)
 
     def lineage(self, world: int | None = None) -> Table[LineageRow]:
-        """Every member there ever was, in the order of birth."""
+        """Every member there ever was, in the order of birth; `world`: of one world."""
         return self._select(_LINEAGE.format(where=_where(world, "b.")), world)
 
     def members(self, world: int | None = None) -> Table[MemberRow]:
-        """The living members after the last step."""
+        """The living members after the last step; `world`: of one world."""
         return self._select(_MEMBERS.format(where=_where(world, "r.")), world)
 
     def member(self, name: str, world: int = 0) -> RunMember:
-        """A living member by id."""
+        """A living member: `name` is its id, such as S2; `world`: in a run of several."""
         living = {row["member"]: row for row in self.members(world)}
         if name not in living:
             raise ConfigError(unknown("living member", name, living))
@@ -233,6 +255,7 @@ class RunReader:
             self.connection.execute("COMMIT")
 
     def close(self) -> None:
+        """Close the file."""
         self.connection.close()
 
     def __enter__(self) -> Self:
@@ -268,7 +291,10 @@ class RunReader:
 
 
 def open_run(folder: str | Path) -> RunReader:
-    """The run in a folder, or a packed ledger (`NAME.sqlite.xz`), to read."""
+    """Open a run to read it, also while it is being played.
+
+    - `folder`: of the run, or a packed ledger (`NAME.sqlite.xz`).
+    """
     return RunReader(Path(folder))
 
 

@@ -18,7 +18,8 @@ _excluded = cache(excluded_keys)
 def random_payloads(
     rng: Random, count: int, tiers: range, kinds: Sequence[str]
 ) -> list[tuple[str, Code]]:
-    """That many, the kinds in turn, each of a random tier; deduction where no kind is named."""
+    """Random programs as Pawn knows them: the kinds in turn, each of a random tier; deduction where
+    no kind is named."""
     kinds = [kind for kind in kinds or (DEDUCTION,) if kind in _PROGRAMS]
     payloads: list[tuple[str, Code]] = []
     while kinds and len(payloads) < count:
@@ -32,7 +33,8 @@ def random_payloads(
 def random_games(
     rng: Random, count: int, tiers: range, kinds: Sequence[str]
 ) -> list[tuple[str, Any]]:
-    """Programs and puzzles, half and half, for `pawn-games`; of the kinds that are named."""
+    """Random programs and logic puzzles, half and half, for `pawn-games`; of the kinds that are
+    named."""
     only_puzzles = bool(kinds) and not set(kinds) & set(_PROGRAMS)
     puzzles = [
         row

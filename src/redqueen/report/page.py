@@ -57,7 +57,11 @@ _PAGE = """<!doctype html>
 
 
 def report(run: Run | Sequence[Run], out: str | Path) -> Path:
-    """Write the report of one or more runs as one HTML file, and return its path."""
+    """Write the report of one or more runs as one HTML file, and return its path.
+
+    - `run`: a folder, a reader, a run that is being played, or a list of these.
+    - `out`: the file to write.
+    """
     runs = list(run) if isinstance(run, Sequence) and not isinstance(run, str) else [run]
     return write_text(Path(out), report_page(gather_report(runs)))
 

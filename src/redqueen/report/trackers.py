@@ -100,6 +100,9 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
+    """A run of the project `redqueen` on Weights & Biases; stays on this machine with
+    WANDB_MODE=offline."""
+
     requires = ("wandb",)
 
     def __init__(self, folder: Path, name: str, settings: Mapping[str, Any]) -> None:
@@ -120,7 +123,7 @@ class WeightsAndBiases:
 
 
 class Trackio(WeightsAndBiases):
-    """Has the interface of wandb."""
+    """A local dashboard with the interface of wandb, for `trackio show`."""
 
     requires = ("trackio",)
 
@@ -212,7 +215,11 @@ class Trackers:
 
 
 def track(run: Run) -> Trackers:
-    """Start the trackers that the run's settings name."""
+    """Start the trackers that the run's settings name.
+
+    - `run`: the run. Send its metrics with `trackers.step(step.number, step.metrics)` after each
+      step; as a context, what is returned closes the trackers at the end.
+    """
     return start_trackers(run.config.trackers, run.folder, run.config.model_dump(mode="json"))
 
 

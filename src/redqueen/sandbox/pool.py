@@ -21,7 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class SandboxPool:
-    """A `Sandbox` on this machine. It takes about a second to open and belongs to one thread."""
+    """A `Sandbox` on this machine: `with rq.Sandbox() as sandbox`. It takes about a second to open
+    and belongs to one thread.
+
+    - `config`: its settings, the section `sandbox` of a run.
+    """
 
     def __init__(self, config: SandboxConfig | None = None) -> None:
         self.config = config or SandboxConfig()
@@ -51,12 +55,14 @@ class SandboxPool:
 
     @property
     def restarts(self) -> int:
+        """How often a worker was started anew."""
         return sum(worker.restarts for worker in self._all_workers())
 
     def _all_workers(self) -> list[Worker]:
         return self.workers if self.jury is None else [*self.workers, self.jury]
 
     def run(self, jobs: Sequence[Job]) -> list[Outcome]:
+        """One outcome for each of `jobs`, in order."""
         outcomes: list[Outcome | None] = [None] * len(jobs)
         for index, outcome in self.stream(jobs):
             outcomes[index] = outcome
@@ -64,7 +70,8 @@ class SandboxPool:
         return outcomes  # type: ignore[return-value]
 
     def stream(self, jobs: Iterable[Job]) -> Iterator[tuple[int, Outcome]]:
-        """(index, outcome) in the order in which jobs finish. One stream at a time."""
+        """(index, outcome) of each of `jobs`, in the order in which they finish. One stream at a
+        time."""
         if not self.workers:
             raise SandboxError("this sandbox is closed")
         if self._streaming:
@@ -172,6 +179,7 @@ class SandboxPool:
             )
 
     def close(self) -> None:
+        """End its processes."""
         for worker in self._all_workers():
             worker.hang_up()
         for worker in self._all_workers():

@@ -47,7 +47,10 @@ class Job:
     """One program and the inputs to run it on."""
 
     program: str
+    """Its source."""
     inputs: tuple[str, ...] = ("",)
+    """The arguments of each call as they stand between the brackets, or the standard input of each
+    run."""
     mode: Literal["call", "script", "tests"] = "call"
     """call: `entry` is called with the arguments of each input, each time in a fresh namespace, all
     in one process. script: the program runs once per input, each time in a new process, with the
@@ -55,10 +58,13 @@ class Job:
     process and reach the program only through `candidate(...)`, by literals: the program never
     shares memory with the expected answers."""
     entry: str = "f"
+    """The function that is called."""
     tests: str = ""
+    """Source of the tests, in the mode `tests`."""
     input_as: Literal["literal", "expression"] = "literal"
     """expression: inputs are evaluated inside the child; for benchmark data only."""
     limits: Limits = Limits()
+    """On CPU time, memory and output."""
     stable: bool = False
     """Run in three processes that differ in all that a result must not depend on (see
     `replicas.py`), in twelve where the program touches hashes, addresses or machine code, and
@@ -67,6 +73,7 @@ class Job:
     """If set, the program is inspected before it runs, and rejected if it fails the static checks
     with these modules."""
     count_steps: bool = False
+    """Count the lines executed: `Outcome.steps`."""
 
     def __post_init__(self) -> None:
         if not self.inputs:
@@ -101,8 +108,11 @@ class Outcome:
     results: tuple[Result, ...]
     """One per input. If the run was killed (timeout, crashed), all inputs share that result."""
     detail: str = ""
+    """What went wrong, in words."""
     cpu_s: float = 0.0
+    """CPU seconds of all runs together."""
     inspection: Inspection | None = None
+    """Canonical form and complexity of the program, where it was inspected."""
     steps: int | None = None
     """Lines executed in `entry` and below, over all inputs; capped."""
 

@@ -27,7 +27,7 @@ none of these kinds."""
 
 
 def example_payloads(rng: Random, count: int, tiers: range, kinds: Sequence[str]) -> Payloads:
-    """All that these kinds have to begin with: they are few."""
+    """The few examples that each kind has to begin with."""
     return [
         (name, payload) for name, kind in load_kinds(*kinds).items() for payload in kind.seeds()
     ]

@@ -49,6 +49,7 @@ class Maths(Benchmark):
     decimals: bool = False
     """Whether a decimal fraction need only agree in the digits that gold has."""
     version: str = "maths-1"
+    summary: str = ""
 
     def read_items(self, rows: Sequence[Mapping[str, Any]]) -> list[Item]:
         return [Item(self.id_of(number, row), row) for number, row in enumerate(rows)]
@@ -151,6 +152,7 @@ def _contest(
     file: str,
     hub: str,
     split: str,
+    summary: str,
     question: str = "problem",
     rename: Mapping[str, str] | None = None,
 ) -> Maths:
@@ -161,8 +163,11 @@ def _contest(
         question,
         lambda row: _number(row["answer"]),
         lambda number, row: f"{name}/{row['id']}",
+        summary=summary,
     )
 
+
+_AIME = "30 problems of a year's AIME: an integer"
 
 MATHS: tuple[Maths, ...] = (
     Maths(
@@ -172,6 +177,7 @@ MATHS: tuple[Maths, ...] = (
         lambda row: str(row["answer"]).rpartition("####")[2].strip(),
         lambda number, row: f"gsm8k/{number}",
         max_tokens=512,
+        summary="1,319 word problems of grade-school maths: a number",
     ),
     Maths(
         "math500",
@@ -179,10 +185,18 @@ MATHS: tuple[Maths, ...] = (
         "problem",
         lambda row: str(row["answer"]),
         lambda number, row: str(row["unique_id"]),
+        summary="500 competition problems of MATH: a formula",
     ),
-    _contest("aime24", "aime24.jsonl", "HuggingFaceH4/aime_2024", "train"),
-    _contest("aime25", "aime25.jsonl", "math-ai/aime25", "test"),
-    _contest("amc23", "amc23.jsonl", "math-ai/amc23", "test", rename={"question": "problem"}),
+    _contest("aime24", "aime24.jsonl", "HuggingFaceH4/aime_2024", "train", _AIME),
+    _contest("aime25", "aime25.jsonl", "math-ai/aime25", "test", _AIME),
+    _contest(
+        "amc23",
+        "amc23.jsonl",
+        "math-ai/amc23",
+        "test",
+        "40 problems of the AMC of 2023: an integer",
+        rename={"question": "problem"},
+    ),
     Maths(
         "minerva",
         Source(
@@ -195,6 +209,7 @@ MATHS: tuple[Maths, ...] = (
         _boxed,
         lambda number, row: f"minerva/{row.get('idx', number)}",
         decimals=True,
+        summary="272 problems of undergraduate science: a number or a formula",
     ),
     Maths(
         "olympiadbench",
@@ -208,5 +223,6 @@ MATHS: tuple[Maths, ...] = (
         "question",
         _olympiad,
         lambda number, row: f"olympiadbench/{row['id']}",
+        summary="675 olympiad problems in English, text only: a formula",
     ),
 )

@@ -32,6 +32,7 @@ _EVALPLUS = (
 
 class Mbpp(Benchmark):
     name = "mbpp"
+    summary = "500 Python functions to write (test split), graded by their own assertions"
     source = Source(
         "mbpp.jsonl",
         ("task_id", "text", "code", "test_list", "test_setup_code"),
@@ -70,6 +71,7 @@ class Mbpp(Benchmark):
 
 class MbppPlus(Benchmark):
     name = "mbpp+"
+    summary = "378 Python functions to write, graded on EvalPlus's inputs"
     source = Source(
         "mbpp_plus.jsonl.gz",
         (

@@ -36,7 +36,7 @@ of its own."""
 
 
 class ProcessEngine:
-    """The row of the table: makes an engine of processes."""
+    """One worker process for each device of this machine; on a CPU, workers share the cores."""
 
     @staticmethod
     def create(spec: EngineSpec) -> BlockEngine:

@@ -34,7 +34,7 @@ within seconds, unless its machine is gone."""
 
 
 class RayEngine:
-    """The row of the table: makes an engine of actors."""
+    """One Ray actor for each GPU of a cluster; survives the loss of machines."""
 
     @staticmethod
     def create(spec: EngineSpec) -> BlockEngine:

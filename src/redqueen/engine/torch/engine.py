@@ -60,8 +60,8 @@ _GPU_KV_FRAC = 0.9
 
 
 class TorchEngine:
-    """A base model with slots for adapters. Without slots it is the bare base, which can be sampled
-    from but not trained."""
+    """One device: a base model with slots for adapters. Without slots it is the bare base, which
+    can be sampled from but not trained."""
 
     def __init__(
         self,

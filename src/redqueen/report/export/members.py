@@ -40,8 +40,13 @@ def export_member(
 ) -> Path:
     """Write a living member as a PEFT folder, or merged into its base as full weights.
 
-    `base`: where the run's base is now, if it moved. `portable`: the adapter's config has the
-    base's name only, and no place on this machine.
+    - `run`: its folder, a reader, or the run itself.
+    - `member`: its id, such as S2.
+    - `out`: the folder to write.
+    - `merged`: full weights instead of an adapter.
+    - `world`: which world of a study.
+    - `base`: where the run's base is now, if it moved.
+    - `portable`: the adapter's config has the base's name only, and no place on this machine.
     """
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import choose_member, read_newest, saved_members
@@ -71,8 +76,17 @@ def export_soup(
     base: str | None = None,
     portable: bool = False,
 ) -> Path:
-    """Write all living students merged into one adapter: by the run's own merge, as `eval RUN/soup`
-    has it (`evolve.merge`; by default their mean, truncated to their rank), or by the one named."""
+    """Write all living students merged into one adapter, as `redqueen eval RUN/soup` measures it.
+
+    - `run`: its folder, a reader, or the run itself.
+    - `out`: the folder to write.
+    - `merge`: a row of the table of merges; by default the run's own (`evolve.merge`), which by
+      default is their mean, truncated to their rank.
+    - `merged`: full weights instead of an adapter.
+    - `world`: which world of a study.
+    - `base`: where the run's base is now, if it moved.
+    - `portable`: the adapter's config has the base's name only, and no place on this machine.
+    """
     from redqueen.core.build import read_arms
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import read_newest, saved_members

@@ -37,7 +37,15 @@ def export_problems(
     *,
     license_id: str | None = None,
 ) -> Path:
-    """Write the problems of a run, or of one of its worlds, with a card; returns the data file."""
+    """Write the problems of a run with a card, and return the data file.
+
+    - `run`: its folder, a reader, or the run itself.
+    - `out`: the folder to write.
+    - `form`: `jsonl`, or `parquet` (needs the extra `parquet`).
+    - `world`: of one world of a study; by default of all.
+    - `license_id`: the licence of the data; by default `apache-2.0` for what Pawn wrote, else
+      `unknown`.
+    """
     from redqueen.report.export.questions import card_license, license_of, list_questions
 
     folder = check_empty(Path(out))

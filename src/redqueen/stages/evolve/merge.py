@@ -30,8 +30,6 @@ class Mean(Choice):
 
 
 class Weighted(Choice):
-    """The mean with more weight for fitter parents."""
-
     type: str = "weighted"
     temperature: float = Field(default=1.0, gt=0)
     """A parent that is so many standard deviations fitter than another weighs e times as much."""
@@ -56,12 +54,14 @@ class DareMerge(Choice):
 def mean(
     parents: "Sequence[Stack]", fitness: Sequence[float], settings: Mean, rng: "OperatorRng"
 ) -> "Stack":
+    """The mean of what the members add to the base."""
     return _add_up(parents, [1 / len(parents)] * len(parents))
 
 
 def weighted(
     parents: "Sequence[Stack]", fitness: Sequence[float], settings: Weighted, rng: "OperatorRng"
 ) -> "Stack":
+    """A mean in which fitter members weigh more: softmax of fitness in standard deviations."""
     return _add_up(parents, softmax(fitness, settings.temperature))
 
 

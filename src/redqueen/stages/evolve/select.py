@@ -45,25 +45,17 @@ class Selected:
 
 
 class Truncation(Choice):
-    """The weakest die, the strongest breed."""
-
     parent_share: float = Field(default=0.5, gt=0, le=1)
     """Parents are drawn from this share of the members, the strongest; at least two, where two
     survive."""
 
 
 class Tournament(Choice):
-    """Members drawn at random meet: the weakest of them dies, the strongest of others breeds."""
-
     size: int = Field(default=3, ge=2)
     """Members that meet."""
 
 
 class Lexicase(Choice):
-    """Members are compared problem by problem of the exam, in random order (Spector 2012): who is
-    the only one to solve something may breed, however it does elsewhere. Those who win least often
-    die."""
-
     draws: int = Field(default=400, ge=1)
     """Random orders that decide who dies."""
 
@@ -81,6 +73,7 @@ def rank(standings: Sequence[Standing], rng: Random) -> list[Standing]:
 def truncation(
     standings: Sequence[Standing], count: int, settings: Truncation, rng: Random
 ) -> Selected:
+    """The weakest die, the strongest breed."""
     order = rank(standings, rng)
     survivors = order[: len(order) - count]
     top = survivors[: max(2, math.ceil(settings.parent_share * len(order)))]
@@ -93,6 +86,7 @@ def truncation(
 def tournament(
     standings: Sequence[Standing], count: int, settings: Tournament, rng: Random
 ) -> Selected:
+    """Members chosen at random meet: the weakest of them dies, the strongest of others breeds."""
     survivors, dead = rank(standings, rng), []
     for _ in range(count):
         dead.append(_meet(survivors, settings.size, rng)[-1])
@@ -103,7 +97,9 @@ def tournament(
 def lexicase(
     standings: Sequence[Standing], count: int, settings: Lexicase, rng: Random
 ) -> Selected:
-    """By fitness, as in truncation, where no exam was taken: teachers, say."""
+    """By the problems of the exam, one after another in random order (Spector 2012). Whoever wins
+    least often dies; whoever alone solves something may breed. Members without an exam, such as
+    teachers, are selected as in `truncation`."""
     sizes = {len(standing.cases) for standing in standings}
     if len(sizes) != 1 or sizes == {0}:
         return truncation(standings, count, Truncation(type="truncation"), rng)

@@ -44,12 +44,14 @@ def paper(pairing: Pairing, played: Played, settings: Choice) -> list[Game]:
 
 
 def threshold(pairing: Pairing, played: Played, settings: Threshold) -> list[Game]:
+    """One game: the solve rate over valid problems, against a fixed rate."""
     solved = _valid(played)
     score = sum(solved) / len(solved) if solved else 1.0
     return [Game(score, score >= settings.threshold)]
 
 
 def per_problem(pairing: Pairing, played: Played, settings: Threshold) -> list[Game]:
+    """Every valid problem is a game of its own: its solve rate against a fixed rate."""
     return [Game(score, score >= settings.threshold) for score in _valid(played)]
 
 

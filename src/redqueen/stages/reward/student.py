@@ -19,6 +19,7 @@ class Verdict(Choice):
 
 
 def reward_verdict(attempt: Attempt, settings: Verdict) -> float:
+    """A fixed reward for each verdict."""
     rewards = {
         "correct": settings.correct,
         "wrong": settings.wrong,

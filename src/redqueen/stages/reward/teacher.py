@@ -54,7 +54,7 @@ class Regret(Paper):
 
 
 def pay_difficulty(judged: Judged, settings: Paper) -> float:
-    """1 - s."""
+    """1 - s, where s is the share of correct attempts: harder problems earn more."""
     return _pay(judged, settings, 1 - judged.solve_rate)
 
 

@@ -72,13 +72,17 @@ class Gspo(Clipped):
     clip_low: float = Field(default=3e-4, ge=0)
     """Small, as it bounds a geometric mean over the completion."""
     clip_high: float = Field(default=4e-4, ge=0)
+    """Small for the same reason."""
     average: Literal["tokens", "sequences"] | PositiveInt = "sequences"
+    """The mean over completions of each one's token mean: the ratio belongs to a completion."""
 
 
 class Cispo(Clipped):
     type: str = "cispo"
     clip_low: float = Field(default=0.0, ge=0)
+    """The weight is clipped at 1 - clip_low; 0: not from below."""
     clip_high: float = Field(default=4.0, ge=0)
+    """The weight is clipped at 1 + clip_high; 0: not from above."""
 
 
 class CrossEntropy(LossChoice):

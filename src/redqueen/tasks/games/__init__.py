@@ -10,6 +10,11 @@ from redqueen.tasks.games.repair import REPAIR
 
 GAMES: Registry[Game] = Registry(
     "game",
-    {RACE: Game(settings=Share), "critique": CRITIQUE, "repair": REPAIR, "debate": DEBATE},
+    {
+        RACE: Game(settings=Share, summary="no turns after the attempts"),
+        "critique": CRITIQUE,
+        "repair": REPAIR,
+        "debate": DEBATE,
+    },
     custom=CustomGame,
 )

@@ -126,4 +126,5 @@ CRITIQUE = Game(
     students=2,
     settings=Critique,
     traced=True,
+    summary="another student says whether an attempt is correct, and which line is wrong",
 )

@@ -151,4 +151,5 @@ DEBATE = Game(
     pay=_pay,
     students=3,
     settings=Debate,
+    summary="two students defend different answers, a third one judges",
 )

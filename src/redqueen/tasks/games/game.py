@@ -205,6 +205,8 @@ class Game:
     """None: free ones, `settings = { ... }`, for a game of your own."""
     traced: bool = False
     """Whether turns are judged by the true steps of a solution, too."""
+    summary: str = ""
+    """What is played, in one sentence."""
 
 
 def number_of(shown: str) -> int:

@@ -104,4 +104,5 @@ REPAIR = Game(
     pay=_pay,
     students=2,
     settings=Repair,
+    summary="another student criticises an attempt, its author answers again",
 )

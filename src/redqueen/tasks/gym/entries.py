@@ -123,6 +123,7 @@ def entries_of(*datasets: str) -> Entries:
     """A source of these data sets, of all where none is named."""
 
     def make(rng: Random, count: int, tiers: range, kinds: Sequence[str]) -> list[tuple[str, Any]]:
+        """Entries of data sets of reasoning-gym, each of a random one (an extra)."""
         if kinds and Gym.name not in kinds:
             return []
         known = SCORER.start()

@@ -17,7 +17,8 @@ _TRIES, _BUDGET = 400, 100_000
 def random_puzzles(
     rng: Random, count: int, tiers: range, kinds: Sequence[str]
 ) -> list[tuple[str, Puzzle]]:
-    """That many, each of a random tier: it says how many variables and values there are."""
+    """Random logic puzzles, each of a random tier, which says how many variables and values there
+    are."""
     if kinds and "logic" not in kinds:
         return []
     return [("logic", random_puzzle(rng, rng.choice(tiers))) for _ in range(count)]

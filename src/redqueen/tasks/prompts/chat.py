@@ -18,6 +18,9 @@ _ANSWER = re.compile(r"<answer>(.*?)(?:</answer>|\Z)", re.DOTALL)
 
 
 class ChatFormat:
+    """Instructions in words, reasoning in `<think>`, the answer in `<answer>` as fenced blocks: for
+    instruction-tuned models."""
+
     name = "chat"
 
     def render(self, request: Request) -> Prompt:

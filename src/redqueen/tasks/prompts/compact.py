@@ -23,6 +23,8 @@ _END = ">>end"
 
 
 class CompactFormat:
+    """Marked blocks and no words: for tiny models such as Pawn."""
+
     name = "compact"
 
     def render(self, request: Request) -> Prompt:

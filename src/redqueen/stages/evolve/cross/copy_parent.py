@@ -19,6 +19,7 @@ class CopyParent(OperatorSettings):
 def copy_parent(
     first: "Stack", second: "Stack", settings: CopyParent, rng: "OperatorRng"
 ) -> "Stack":
+    """The fitter parent as it is: selection without variation."""
     return first
 
 

@@ -29,6 +29,8 @@ class Dare(OperatorSettings):
 
 
 def dare(first: "Stack", second: "Stack", settings: Dare, rng: "OperatorRng") -> "Stack":
+    """Entries of each parent's B are dropped at random and the others rescaled, then both parents
+    are averaged."""
     keep = 1 - settings.drop
     return combined(
         thinned(first, keep, rng),

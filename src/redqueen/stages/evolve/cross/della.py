@@ -40,6 +40,7 @@ class Della(OperatorSettings):
 
 
 def della(first: "Stack", second: "Stack", settings: Della, rng: "OperatorRng") -> "Stack":
+    """As `dare`, but small entries are dropped more often, and signs are elected as in `ties`."""
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)

@@ -37,5 +37,6 @@ class Extrapolate(OperatorSettings):
 def extrapolate(
     first: "Stack", second: "Stack", settings: Extrapolate, rng: "OperatorRng"
 ) -> "Stack":
+    """From the weaker parent to the fitter one and beyond."""
     eta = settings.eta_low + (settings.eta_high - settings.eta_low) * rng.once("extrapolate")
     return combined(first, second, eta, 1 - eta)

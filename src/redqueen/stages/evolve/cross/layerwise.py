@@ -21,6 +21,7 @@ class Layerwise(OperatorSettings):
 
 
 def layerwise(first: "Stack", second: "Stack", settings: Layerwise, rng: "OperatorRng") -> "Stack":
+    """Each projection comes whole from one parent, at random."""
     coins = [rng.once(f"layerwise {name}") < settings.share for name in first.names]
     other = first.a.new_tensor(coins).bool()[:, None, None]
     return replace(first, a=second.a.where(other, first.a), b=second.b.where(other, first.b))

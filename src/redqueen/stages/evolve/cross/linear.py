@@ -27,6 +27,7 @@ class Linear(OperatorSettings):
 
 
 def linear(first: "Stack", second: "Stack", settings: Linear, rng: "OperatorRng") -> "Stack":
+    """The weighted mean of both parents, cut back to their rank."""
     return combined(first, second, 1 - settings.share, settings.share)
 
 

@@ -29,6 +29,7 @@ class Slerp(OperatorSettings):
 
 
 def slerp(first: "Stack", second: "Stack", settings: Slerp, rng: "OperatorRng") -> "Stack":
+    """A point on the arc between both parents, projection by projection."""
     from redqueen.stages.evolve.lowrank import Span
 
     span, share = Span(first, second), settings.share

@@ -29,6 +29,7 @@ class SvdSubspace(OperatorSettings):
 def svd_subspace(
     first: "Stack", second: "Stack", settings: SvdSubspace, rng: "OperatorRng"
 ) -> "Stack":
+    """The leading singular triples of the fitter parent, the other places from the second."""
     from redqueen.stages.evolve.lowrank import side_by_side
 
     rank = first.rank

@@ -31,6 +31,8 @@ class Ties(OperatorSettings):
 
 
 def ties(first: "Stack", second: "Stack", settings: Ties, rng: "OperatorRng") -> "Stack":
+    """The largest entries are kept, each place takes the heavier sign, and the parents of that
+    sign are averaged."""
     from redqueen.stages.evolve.lowrank import Span
 
     span = Span(first, second)

@@ -25,6 +25,7 @@ class ComponentMask(OperatorSettings):
 
 
 def component_mask(parent: "Stack", settings: ComponentMask, rng: "OperatorRng") -> "Stack":
+    """A random share of the singular components becomes zero, in each projection."""
     svd = parent.svd()
     places = rng.normal(parent.names, svd.values).argsort(1).argsort(1)
     kept = places >= round(settings.rho * parent.rank)

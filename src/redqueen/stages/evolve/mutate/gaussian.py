@@ -27,6 +27,7 @@ class Gaussian(OperatorSettings):
 
 
 def gaussian(parent: "Stack", settings: Gaussian, rng: "OperatorRng") -> "Stack":
+    """Normal noise on every entry of A and B, in proportion to the tensor's spread."""
     return replace(
         parent,
         a=noisy(parent.a, settings.eps, parent.names, rng),

@@ -25,6 +25,7 @@ class LayerGaussian(OperatorSettings):
 
 
 def layer_gaussian(parent: "Stack", settings: LayerGaussian, rng: "OperatorRng") -> "Stack":
+    """Noise as `gaussian` makes it, in a random share of the projections."""
     chosen = rng.chosen("layer_gaussian", settings.frac)
     places = [place for place, name in enumerate(parent.names) if name in chosen]
     if not places:

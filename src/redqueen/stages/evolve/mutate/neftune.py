@@ -27,6 +27,7 @@ class Neftune(OperatorSettings):
 
 
 def neftune(parent: "Stack", settings: Neftune, rng: "OperatorRng") -> "Stack":
+    """Uniform noise on A alone, of one size for all entries."""
     largest = settings.noise_alpha / parent.a[0].numel() ** 0.5
     return replace(
         parent,

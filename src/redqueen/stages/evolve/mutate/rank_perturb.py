@@ -25,6 +25,7 @@ class RankPerturb(OperatorSettings):
 
 
 def rank_perturb(parent: "Stack", settings: RankPerturb, rng: "OperatorRng") -> "Stack":
+    """The weakest components are replaced by random directions, as strong as before."""
     svd, kept = parent.svd(), max(0, parent.rank - settings.components)
     child, size = svd.child(), svd.span.size.to(parent.a)
     strength = svd.values[:, kept:].to(parent.a) / size[:, 0]

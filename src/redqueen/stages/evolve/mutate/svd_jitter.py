@@ -29,6 +29,7 @@ class SvdJitter(OperatorSettings):
 
 
 def svd_jitter(parent: "Stack", settings: SvdJitter, rng: "OperatorRng") -> "Stack":
+    """Singular values are scaled, and singular directions rotated within their own spaces."""
     from redqueen.stages.evolve.lowrank import cayley_rotation
 
     svd = parent.svd()
