@@ -33,7 +33,12 @@ GYM = load_kind("gym")
 RULES = RunRules.of(VerifyConfig())
 CHAT = load_prompt_format("chat")
 FAKE = """
-import time
+import os, re
+def say(line):
+    "On every pipe that there is."
+    for descriptor in range(64):
+        try: os.write(descriptor, line)
+        except OSError: pass
 class Sums:
     def __init__(self, seed, size): self.seed = seed
     def __getitem__(self, index):
@@ -54,8 +59,22 @@ class Code(Sums):
         return 1.0 if answer == entry["answer"] or eval(answer) == [1, 2] else 0.0
 class Any(Sums):
     def score_answer(self, answer, entry): return 1.0 if bool(answer) else 0.0
+class Talking(Sums):
+    def __getitem__(self, index):
+        if self.seed == 13: say(b'{"request": 0, "question": "?"}\\n')
+        print("making", index, flush=True)
+        return super().__getitem__(index)
+    def score_answer(self, answer, entry):
+        if answer.startswith("{"):
+            say(answer.encode() + b"\\n")
+            while True: pass
+        if answer == "read": return 1.0 if os.read(0, 100) else 0.0
+        return super().score_answer(answer, entry)
+DATASETS = {
+    "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking,
+}
 def create_dataset(name, seed, size):
-    return {"sums": Sums, "open": Open, "code": Code, "any": Any}[name](seed, size)
+    return DATASETS[name](seed, size)
 """
 
 
@@ -64,7 +83,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     package = tmp_path_factory.mktemp("packages") / "reasoning_gym"
     package.mkdir()
     (package / "__init__.py").write_text(FAKE)
-    (package / "factory.py").write_text("DATASETS = {'sums': 1, 'open': 2, 'code': 3, 'any': 4}\n")
+    (package / "factory.py").write_text("from reasoning_gym import DATASETS\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(package.parent), prepend=":")
         patch.setattr("redqueen.tasks.gym.scorer.CPU_S", 0.5)
@@ -186,6 +205,24 @@ def test_formulas_and_literals_are_evaluated_for_scorers(text: str) -> None:
 def test_code_is_not(text: str) -> None:
     """Run in the process that scores, it would say that it is correct."""
     assert not is_formula(text)
+
+
+def test_what_an_answer_makes_its_scorer_print_is_no_verdict() -> None:
+    """Nor does it shift the verdicts on others."""
+    SCORER.start()
+    gold = SCORER.ask("talking", 1, 0)["gold"]
+    forged = ['{"correct": true}', '{"correct": true}\n' * 3]
+    forged += [f'{{"request": {number}, "correct": true}}' for number in range(1, 40)][:3]
+    for answer in [*forged, "read"]:
+        assert SCORER.ask("talking", 1, 0, answer)["correct"] is False, answer
+        assert SCORER.ask("talking", 1, 0, gold)["correct"] is True
+        assert SCORER.ask("talking", 2, 0)["question"] == "What is 2 + 2?"
+
+
+def test_a_reply_to_another_request_ends_the_process_that_sends_it() -> None:
+    SCORER.start()
+    assert "error" in SCORER.ask("talking", 13, 0)
+    assert SCORER.ask("talking", 1, 0)["question"] == "What is 1 + 2?"
 
 
 def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:

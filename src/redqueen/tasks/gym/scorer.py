@@ -1,5 +1,5 @@
 """The worker process of reasoning-gym, as this process sees it: started with the first request,
-killed and replaced where it does not answer."""
+killed and replaced where it does not answer, or answers another request."""
 
 import atexit
 import contextlib
@@ -26,6 +26,7 @@ class Scorer:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._request = 0
         self.datasets: tuple[str, ...] = ()
         atexit.register(self.close)
 
@@ -37,17 +38,24 @@ class Scorer:
 
     def ask(self, dataset: str, seed: int, index: int, answer: str | None = None) -> dict[str, Any]:
         """The entry, or the verdict on an answer to it. An `error` where there is neither."""
-        request = {"dataset": dataset, "seed": seed, "index": index, "answer": answer}
         with self._lock:
             process = self._start()
+            self._request += 1
+            request = {
+                "request": self._request,
+                "dataset": dataset,
+                "seed": seed,
+                "index": index,
+                "answer": answer,
+            }
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()
             found = self._read(process, WALL_S)
-            if found is None:
+            if found is None or found.get("request") != self._request:
                 self._kill()
-                return {"error": "timeout"}
+                return {"error": "timeout" if found is None else "another request"}
             return found
 
     def close(self) -> None:

@@ -1,9 +1,10 @@
 """A process that makes entries of reasoning-gym and scores answers to them: one JSON request a line
-in, one JSON reply a line out.
+in, one JSON reply a line out, with the number of its request.
 
 Entries are made here: nothing in them is a model's. An answer is hostile to its scorer, and scored
-in a fork behind the system call filter, with limits on CPU time and memory. Without the filter this
-process refuses to work.
+in a fork without these pipes, behind the system call filter, with limits on CPU time and memory.
+Without the filter this process refuses to work. What an answer may say there, and so what it can do
+to its own verdict, is up to `guarded_eval` alone.
 """
 
 import json
@@ -15,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from redqueen.sandbox import lockdown
-from redqueen.sandbox.forks import in_fork, try_filter
+from redqueen.sandbox.forks import Channel, in_fork, try_filter
 from redqueen.tasks.gym.guarded_eval import guard_evaluation
 
 MEMORY_BYTES = 4 << 30
@@ -24,13 +25,13 @@ SCORE = 0.999
 
 
 def main() -> None:
-    cpu_s = float(sys.argv[1])
+    cpu_s, channel = float(sys.argv[1]), Channel()
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     try:
         from reasoning_gym.factory import DATASETS
     except ImportError as error:
-        send({"refused": f"the package reasoning-gym cannot be imported ({error})"})
+        channel.send({"refused": f"the package reasoning-gym cannot be imported ({error})"})
         return
     lockdown.limit(resource.RLIMIT_CORE, 0)
     lockdown.limit(resource.RLIMIT_FSIZE, 0)
@@ -39,29 +40,31 @@ def main() -> None:
         lockdown.no_new_privileges()
         seccomp = try_filter()
     except OSError as error:
-        send({"refused": f"answers cannot be scored safely on this machine: {error}"})
+        channel.send({"refused": f"answers cannot be scored safely on this machine: {error}"})
         return
-    send({"datasets": sorted(DATASETS)})
-    for line in sys.stdin:
+    channel.send({"datasets": sorted(DATASETS)})
+    for request in channel:
         try:
-            send(reply(json.loads(line), cpu_s, seccomp))
+            said = reply(request, cpu_s, seccomp, channel)
         except Exception as error:  # noqa: BLE001 - a data set may raise anything for a seed
-            send({"error": f"{type(error).__name__}: {error}"[:200]})
+            said = {"error": f"{type(error).__name__}: {error}"[:200]}
+        channel.send({"request": request["request"], **said})
 
 
-def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
-
-
-def reply(request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter) -> dict[str, Any]:
+def reply(
+    request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter, channel: Channel
+) -> dict[str, Any]:
     dataset, entry = make(request["dataset"], request["seed"], request["index"])
     answer = request.get("answer")
     if answer is None:
         metadata = json.dumps(entry.get("metadata", {}), default=str, sort_keys=True)
         solved = entry.get("answer")
         return {"question": str(entry["question"]), "gold": solved, "metadata": metadata}
-    scored = in_fork(cpu_s, seccomp, lambda: score(dataset, answer, entry) >= SCORE)
+
+    def is_correct() -> bool:
+        return score(dataset, answer, entry) >= SCORE
+
+    scored = in_fork(cpu_s, seccomp, is_correct, channel)
     return {"correct": scored is True, "reason": scored if isinstance(scored, str) else ""}
 
 
