@@ -34,6 +34,7 @@ RULES = RunRules.of(VerifyConfig())
 CHAT = load_prompt_format("chat")
 FAKE = """
 import os, re
+import sympy
 def say(line):
     "On every pipe that there is."
     for descriptor in range(64):
@@ -70,8 +71,11 @@ class Talking(Sums):
             while True: pass
         if answer == "read": return 1.0 if os.read(0, 100) else 0.0
         return super().score_answer(answer, entry)
+class Algebra(Sums):
+    def score_answer(self, answer, entry):
+        return 1.0 if sympy.parse_expr(answer) == sympy.parse_expr(entry["answer"]) else 0.0
 DATASETS = {
-    "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking,
+    "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking, "algebra": Algebra,
 }
 def create_dataset(name, seed, size):
     return DATASETS[name](seed, size)
@@ -190,21 +194,33 @@ def test_the_package_itself_accepts_its_own_answers(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "text", ["2*x**2/3 + sin(x) - exp(2*x) + C", "[[1, 0], [0, 1]]", "(95 + 5) * 3 / 2", "-1e-3*pi",
-             "['a', 'b']", "Integer (2 )*Symbol ('x' )", "sum([1, 2])"],
+             "['a', 'b']", "Integer (2 )*Symbol ('x' )", "sum([1, 2])", "x*log(x, 2) + atan(x)/E"],
 )  # fmt: skip
 def test_formulas_and_literals_are_evaluated_for_scorers(text: str) -> None:
-    assert is_formula(text)
+    assert is_formula(text, ["x", "C"])
 
 
 @pytest.mark.parametrize(
     "text", ["__import__('os')", "exec('1')", "eval('1')", "open('x')", "().__class__", "x.func",
              "[f for f in (1,)]", "lambda: 1", "(lambda: 1)()", "f(*a)(1)", "getattr(1, 'real')",
              "(y := 1)", "f'{x}'", "x[0]", "print(1)", "_x", "1 if x else 2", "f(a)(b)", "(" * 9000,
-             "1\n2", ""],
+             "1\n2", "", "pprint(1)", "S('x')", "sympify('x')", "preview(x)", "init_printing()",
+             "lambdify(x, x)", "autowrap(x)", "plot(x)", "source(x)", "test()", "doctest()",
+             "N(x)", "Function('f')", "Integral(x, x)", "integrate(x, x)", "expand(x)", "max",
+             "[sin]", "x(1)", "sin(x, evaluate=False)", "b'x'", "...", "guard_evaluation()"],
 )  # fmt: skip
 def test_code_is_not(text: str) -> None:
     """Run in the process that scores, it would say that it is correct."""
-    assert not is_formula(text)
+    assert not is_formula(text, ["x"])
+
+
+def test_a_formula_through_sympy_has_its_functions_and_no_others() -> None:
+    SCORER.start()
+    gold = SCORER.ask("algebra", 1, 0)["gold"]
+    for answer in (f"sqrt({gold}**2)", f"{gold} + 0*sin(x)", f"Max({gold}, 0)"):
+        assert SCORER.ask("algebra", 1, 0, answer)["correct"] is True, answer
+    for answer in (f"S('{gold}')", f"expand({gold})", f"Max({gold}, 0*len(pprint('1')))"):
+        assert SCORER.ask("algebra", 1, 0, answer)["correct"] is False, answer
 
 
 def test_what_an_answer_makes_its_scorer_print_is_no_verdict() -> None:

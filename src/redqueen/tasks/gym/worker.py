@@ -23,6 +23,15 @@ MEMORY_BYTES = 4 << 30
 SCORE = 0.999
 """From which on an answer is correct: scorers give a little for any answer, and more for a part."""
 
+WARM_UP = (
+    "Abs(x) + 2",
+    "Chi(x)",
+    "Max(x, 2)",
+    "sqrt(3*x + 2)*asin(x)",
+    "exp(x)*sin(x)**2 - log(x)",
+)
+"""With these sympy has imported all that it imports when it reads a formula, or compares two."""
+
 
 def main() -> None:
     cpu_s, channel = float(sys.argv[1]), Channel()
@@ -33,6 +42,7 @@ def main() -> None:
     except ImportError as error:
         channel.send({"refused": f"the package reasoning-gym cannot be imported ({error})"})
         return
+    prepare()
     lockdown.limit(resource.RLIMIT_CORE, 0)
     lockdown.limit(resource.RLIMIT_FSIZE, 0)
     lockdown.limit(resource.RLIMIT_AS, MEMORY_BYTES)
@@ -49,6 +59,17 @@ def main() -> None:
         except Exception as error:  # noqa: BLE001 - a data set may raise anything for a seed
             said = {"error": f"{type(error).__name__}: {error}"[:200]}
         channel.send({"request": request["request"], **said})
+
+
+def prepare() -> None:
+    """Behind the walls no file can be opened: without this, a verdict would follow from what was
+    scored before."""
+    if "sympy" not in sys.modules:
+        return
+    from sympy import Symbol, diff, parse_expr, simplify  # type: ignore[import-untyped]
+
+    for formula in map(parse_expr, WARM_UP):
+        simplify(diff(formula, Symbol("x")) - formula)
 
 
 def reply(
