@@ -23,6 +23,7 @@ from redqueen.tasks import RunRules, load_kind, load_kinds
 from redqueen.tasks.gym import entries_of
 from redqueen.tasks.gym.entries import Entry
 from redqueen.tasks.gym.guarded_eval import is_formula
+from redqueen.tasks.gym.number_games import makes_target
 from redqueen.tasks.gym.scorer import SCORER
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_prompt_format
@@ -74,8 +75,16 @@ class Talking(Sums):
 class Algebra(Sums):
     def score_answer(self, answer, entry):
         return 1.0 if sympy.parse_expr(answer) == sympy.parse_expr(entry["answer"]) else 0.0
+class Numbers(Sums):
+    def __getitem__(self, index):
+        metadata = {"numbers": [50, 10, 3, 3], "target": 500}
+        return {"question": "Make 500.", "answer": "50*10 + 3 - 3", "metadata": metadata}
+    def score_answer(self, answer, entry):
+        used = sorted(map(int, re.findall(r"\\b\\d+\\b", answer)))
+        return 1.0 if abs(eval(answer) - 500) < 1 and used == [3, 3, 10, 50] else 0.0
 DATASETS = {
     "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking, "algebra": Algebra,
+    "countdown": Numbers,
 }
 def create_dataset(name, seed, size):
     return DATASETS[name](seed, size)
@@ -239,6 +248,40 @@ def test_a_reply_to_another_request_ends_the_process_that_sends_it() -> None:
     SCORER.start()
     assert "error" in SCORER.ask("talking", 13, 0)
     assert SCORER.ask("talking", 1, 0)["question"] == "What is 1 + 2?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "correct"),
+    [
+        ("50*10 + 3 - 3", True),
+        (" (50 * 10) * (3/3)", True),
+        ("-(3 - 3 - 10*50)", True),
+        ("500", False),
+        ("0x1f4 + 0x0*(50 + 10 + 3 + 3)", False),
+        ("5_00 + 0x0*(50 + 10 + 3 + 3)", False),
+        ("5e2 + 0j*(50 + 10 + 3 + 3)", False),
+        ("500. + False*(50 + 10 + 3 + 3)", False),
+        ("50*10 + 3/3 - 3/3", False),
+        ("50*10 + 3", False),
+        ("3/(50*10 - 3)", False),
+        ("50*10/(3 - 3)", False),
+        ("50*10 + 3//3 - 1", False),
+        ("50*10*3**3", False),
+        ("(" * 300 + "50*10 + 3 - 3" + ")" * 300, False),
+    ],
+)
+def test_a_calculation_uses_the_numbers_that_were_given_and_no_others(
+    answer: str, correct: bool
+) -> None:
+    SCORER.start()
+    assert SCORER.ask("countdown", 1, 0, answer)["correct"] is correct
+
+
+def test_24_is_made_exactly_and_of_the_numbers_that_were_given() -> None:
+    given = {"numbers": [1, 3, 5, 9]}
+    assert makes_target("puzzle24", "1*3*5 + 9", given)
+    assert not makes_target("puzzle24", "8*3*1*1", given)
+    assert not makes_target("puzzle24", "3*9 - 5/(1 + 1)", given)
 
 
 def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:

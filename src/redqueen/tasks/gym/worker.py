@@ -18,6 +18,7 @@ from typing import Any
 from redqueen.sandbox import lockdown
 from redqueen.sandbox.forks import Channel, in_fork, try_filter
 from redqueen.tasks.gym.guarded_eval import guard_evaluation
+from redqueen.tasks.gym.number_games import TARGETS, makes_target
 
 MEMORY_BYTES = 4 << 30
 SCORE = 0.999
@@ -83,15 +84,17 @@ def reply(
         return {"question": str(entry["question"]), "gold": solved, "metadata": metadata}
 
     def is_correct() -> bool:
-        return score(dataset, answer, entry) >= SCORE
+        return score(request["dataset"], dataset, answer, entry) >= SCORE
 
     scored = in_fork(cpu_s, seccomp, is_correct, channel)
     return {"correct": scored is True, "reason": scored if isinstance(scored, str) else ""}
 
 
-def score(dataset: Any, answer: str, entry: Any) -> float:
+def score(name: str, dataset: Any, answer: str, entry: Any) -> float:
     """In a fork, which is for this answer alone."""
     guard_evaluation()
+    if name in TARGETS and not makes_target(name, answer, entry["metadata"]):
+        return 0.0
     return float(dataset.score_answer(answer, entry))
 
 
