@@ -34,7 +34,7 @@ GYM = load_kind("gym")
 RULES = RunRules.of(VerifyConfig())
 CHAT = load_prompt_format("chat")
 FAKE = """
-import os, re
+import math, os, re
 import sympy
 def say(line):
     "On every pipe that there is."
@@ -82,9 +82,12 @@ class Numbers(Sums):
     def score_answer(self, answer, entry):
         used = sorted(map(int, re.findall(r"\\b\\d+\\b", answer)))
         return 1.0 if abs(eval(answer) - 500) < 1 and used == [3, 3, 10, 50] else 0.0
+class Near(Sums):
+    def score_answer(self, answer, entry):
+        return min(1.0, math.exp(-abs(complex(answer) - complex(entry["answer"]))))
 DATASETS = {
     "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking, "algebra": Algebra,
-    "countdown": Numbers,
+    "countdown": Numbers, "near": Near,
 }
 def create_dataset(name, seed, size):
     return DATASETS[name](seed, size)
@@ -282,6 +285,13 @@ def test_24_is_made_exactly_and_of_the_numbers_that_were_given() -> None:
     assert makes_target("puzzle24", "1*3*5 + 9", given)
     assert not makes_target("puzzle24", "8*3*1*1", given)
     assert not makes_target("puzzle24", "3*9 - 5/(1 + 1)", given)
+
+
+def test_nan_is_not_near_a_number() -> None:
+    SCORER.start()
+    assert SCORER.ask("near", 1, 0, "3")["correct"] is True
+    for answer in ("nan", "3+NaNj", "4"):
+        assert SCORER.ask("near", 1, 0, answer)["correct"] is False, answer
 
 
 def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:

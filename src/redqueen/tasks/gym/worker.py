@@ -9,6 +9,7 @@ to its own verdict, is up to `guarded_eval` alone.
 
 import json
 import logging
+import re
 import resource
 import sys
 import warnings
@@ -24,6 +25,7 @@ MEMORY_BYTES = 4 << 30
 SCORE = 0.999
 """From which on an answer is correct: scorers give a little for any answer, and more for a part."""
 
+_WORD = re.compile(r"[A-Za-z]{2}")
 WARM_UP = (
     "Abs(x) + 2",
     "Chi(x)",
@@ -95,7 +97,14 @@ def score(name: str, dataset: Any, answer: str, entry: Any) -> float:
     guard_evaluation()
     if name in TARGETS and not makes_target(name, answer, entry["metadata"]):
         return 0.0
+    if is_nan_for_a_number(answer, str(entry["answer"])):
+        return 0.0
     return float(dataset.score_answer(answer, entry))
+
+
+def is_nan_for_a_number(answer: str, gold: str) -> bool:
+    """Which some scorers take for near: Python's `min(1.0, nan)` is 1."""
+    return "nan" in answer.lower() and not _WORD.search(gold)
 
 
 @lru_cache(maxsize=2000)
