@@ -85,9 +85,12 @@ class Numbers(Sums):
 class Near(Sums):
     def score_answer(self, answer, entry):
         return min(1.0, math.exp(-abs(complex(answer) - complex(entry["answer"]))))
+class Shuffled(Sums):
+    def __getitem__(self, index):
+        return {"question": ",".join({*map(str, range(99))}), "answer": "0", "metadata": {}}
 DATASETS = {
     "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking, "algebra": Algebra,
-    "countdown": Numbers, "near": Near,
+    "countdown": Numbers, "near": Near, "shuffled": Shuffled,
 }
 def create_dataset(name, seed, size):
     return DATASETS[name](seed, size)
@@ -292,6 +295,14 @@ def test_nan_is_not_near_a_number() -> None:
     assert SCORER.ask("near", 1, 0, "3")["correct"] is True
     for answer in ("nan", "3+NaNj", "4"):
         assert SCORER.ask("near", 1, 0, answer)["correct"] is False, answer
+
+
+def test_an_entry_is_the_same_in_every_process() -> None:
+    SCORER.start()
+    first = SCORER.ask("shuffled", 1, 0)
+    SCORER.close()
+    SCORER.start()
+    assert SCORER.ask("shuffled", 1, 0)["question"] == first["question"]
 
 
 def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:

@@ -18,6 +18,8 @@ WALL_S = 60.0
 _START_S = 120.0
 _MAX_REPLY = 1 << 20
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV")
+_FIXED = {"PYTHONHASHSEED": "0"}
+"""Some entries follow from the order of a set: another process would make others."""
 
 
 class Scorer:
@@ -72,7 +74,8 @@ class Scorer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT},
+            env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
+            | _FIXED,
         )
         self._process = process
         message = self._read(process, _START_S) or {"refused": "its process does not start"}
