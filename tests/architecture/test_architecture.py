@@ -217,8 +217,9 @@ def test_what_a_zygote_loads_is_the_standard_library_and_little_of_ours() -> Non
         config config.modules sandbox sandbox.candidate sandbox.child sandbox.frozen_libc
         sandbox.host_traces sandbox.inspection sandbox.inspection.canonical
         sandbox.inspection.checks sandbox.inspection.complexity sandbox.inspection.imports
-        sandbox.inspection.touches sandbox.literal_tokens sandbox.literals sandbox.lockdown
-        sandbox.prepare sandbox.protocol sandbox.replicas sandbox.wire
+        sandbox.inspection.touches sandbox.inspection.type_uses sandbox.literal_tokens
+        sandbox.literals sandbox.lockdown sandbox.prepare sandbox.protocol sandbox.replicas
+        sandbox.wire
     """.split()
     assert run_python(code, "-S") == f"[] {[f'redqueen.{name}' for name in ours]}\n"
 

@@ -23,6 +23,7 @@ from redqueen.tasks import RunRules, load_kind, load_kinds
 from redqueen.tasks.gym import entries_of
 from redqueen.tasks.gym.entries import Entry
 from redqueen.tasks.gym.guarded_eval import is_formula
+from redqueen.tasks.gym.number_games import makes_target
 from redqueen.tasks.gym.scorer import SCORER
 from redqueen.tasks.kind import Malformed
 from redqueen.tasks.prompts import load_prompt_format
@@ -33,7 +34,13 @@ GYM = load_kind("gym")
 RULES = RunRules.of(VerifyConfig())
 CHAT = load_prompt_format("chat")
 FAKE = """
-import time
+import math, os, re
+import sympy
+def say(line):
+    "On every pipe that there is."
+    for descriptor in range(64):
+        try: os.write(descriptor, line)
+        except OSError: pass
 class Sums:
     def __init__(self, seed, size): self.seed = seed
     def __getitem__(self, index):
@@ -54,8 +61,39 @@ class Code(Sums):
         return 1.0 if answer == entry["answer"] or eval(answer) == [1, 2] else 0.0
 class Any(Sums):
     def score_answer(self, answer, entry): return 1.0 if bool(answer) else 0.0
+class Talking(Sums):
+    def __getitem__(self, index):
+        if self.seed == 13: say(b'{"request": 0, "question": "?"}\\n')
+        print("making", index, flush=True)
+        return super().__getitem__(index)
+    def score_answer(self, answer, entry):
+        if answer.startswith("{"):
+            say(answer.encode() + b"\\n")
+            while True: pass
+        if answer == "read": return 1.0 if os.read(0, 100) else 0.0
+        return super().score_answer(answer, entry)
+class Algebra(Sums):
+    def score_answer(self, answer, entry):
+        return 1.0 if sympy.parse_expr(answer) == sympy.parse_expr(entry["answer"]) else 0.0
+class Numbers(Sums):
+    def __getitem__(self, index):
+        metadata = {"numbers": [50, 10, 3, 3], "target": 500}
+        return {"question": "Make 500.", "answer": "50*10 + 3 - 3", "metadata": metadata}
+    def score_answer(self, answer, entry):
+        used = sorted(map(int, re.findall(r"\\b\\d+\\b", answer)))
+        return 1.0 if abs(eval(answer) - 500) < 1 and used == [3, 3, 10, 50] else 0.0
+class Near(Sums):
+    def score_answer(self, answer, entry):
+        return min(1.0, math.exp(-abs(complex(answer) - complex(entry["answer"]))))
+class Shuffled(Sums):
+    def __getitem__(self, index):
+        return {"question": ",".join({*map(str, range(99))}), "answer": "0", "metadata": {}}
+DATASETS = {
+    "sums": Sums, "open": Open, "code": Code, "any": Any, "talking": Talking, "algebra": Algebra,
+    "countdown": Numbers, "near": Near, "shuffled": Shuffled,
+}
 def create_dataset(name, seed, size):
-    return {"sums": Sums, "open": Open, "code": Code, "any": Any}[name](seed, size)
+    return DATASETS[name](seed, size)
 """
 
 
@@ -64,7 +102,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     package = tmp_path_factory.mktemp("packages") / "reasoning_gym"
     package.mkdir()
     (package / "__init__.py").write_text(FAKE)
-    (package / "factory.py").write_text("DATASETS = {'sums': 1, 'open': 2, 'code': 3, 'any': 4}\n")
+    (package / "factory.py").write_text("from reasoning_gym import DATASETS\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(package.parent), prepend=":")
         patch.setattr("redqueen.tasks.gym.scorer.CPU_S", 0.5)
@@ -171,21 +209,100 @@ def test_the_package_itself_accepts_its_own_answers(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize(
     "text", ["2*x**2/3 + sin(x) - exp(2*x) + C", "[[1, 0], [0, 1]]", "(95 + 5) * 3 / 2", "-1e-3*pi",
-             "['a', 'b']", "Integer (2 )*Symbol ('x' )", "sum([1, 2])"],
+             "['a', 'b']", "Integer (2 )*Symbol ('x' )", "sum([1, 2])", "x*log(x, 2) + atan(x)/E"],
 )  # fmt: skip
 def test_formulas_and_literals_are_evaluated_for_scorers(text: str) -> None:
-    assert is_formula(text)
+    assert is_formula(text, ["x", "C"])
 
 
 @pytest.mark.parametrize(
     "text", ["__import__('os')", "exec('1')", "eval('1')", "open('x')", "().__class__", "x.func",
              "[f for f in (1,)]", "lambda: 1", "(lambda: 1)()", "f(*a)(1)", "getattr(1, 'real')",
              "(y := 1)", "f'{x}'", "x[0]", "print(1)", "_x", "1 if x else 2", "f(a)(b)", "(" * 9000,
-             "1\n2", ""],
+             "1\n2", "", "pprint(1)", "S('x')", "sympify('x')", "preview(x)", "init_printing()",
+             "lambdify(x, x)", "autowrap(x)", "plot(x)", "source(x)", "test()", "doctest()",
+             "N(x)", "Function('f')", "Integral(x, x)", "integrate(x, x)", "expand(x)", "max",
+             "[sin]", "x(1)", "sin(x, evaluate=False)", "b'x'", "...", "guard_evaluation()"],
 )  # fmt: skip
 def test_code_is_not(text: str) -> None:
     """Run in the process that scores, it would say that it is correct."""
-    assert not is_formula(text)
+    assert not is_formula(text, ["x"])
+
+
+def test_a_formula_through_sympy_has_its_functions_and_no_others() -> None:
+    SCORER.start()
+    gold = SCORER.ask("algebra", 1, 0)["gold"]
+    for answer in (f"sqrt({gold}**2)", f"{gold} + 0*sin(x)", f"Max({gold}, 0)"):
+        assert SCORER.ask("algebra", 1, 0, answer)["correct"] is True, answer
+    for answer in (f"S('{gold}')", f"expand({gold})", f"Max({gold}, 0*len(pprint('1')))"):
+        assert SCORER.ask("algebra", 1, 0, answer)["correct"] is False, answer
+
+
+def test_what_an_answer_makes_its_scorer_print_is_no_verdict() -> None:
+    """Nor does it shift the verdicts on others."""
+    SCORER.start()
+    gold = SCORER.ask("talking", 1, 0)["gold"]
+    forged = ['{"correct": true}', '{"correct": true}\n' * 3]
+    forged += [f'{{"request": {number}, "correct": true}}' for number in range(1, 40)][:3]
+    for answer in [*forged, "read"]:
+        assert SCORER.ask("talking", 1, 0, answer)["correct"] is False, answer
+        assert SCORER.ask("talking", 1, 0, gold)["correct"] is True
+        assert SCORER.ask("talking", 2, 0)["question"] == "What is 2 + 2?"
+
+
+def test_a_reply_to_another_request_ends_the_process_that_sends_it() -> None:
+    SCORER.start()
+    assert "error" in SCORER.ask("talking", 13, 0)
+    assert SCORER.ask("talking", 1, 0)["question"] == "What is 1 + 2?"
+
+
+@pytest.mark.parametrize(
+    ("answer", "correct"),
+    [
+        ("50*10 + 3 - 3", True),
+        (" (50 * 10) * (3/3)", True),
+        ("-(3 - 3 - 10*50)", True),
+        ("500", False),
+        ("0x1f4 + 0x0*(50 + 10 + 3 + 3)", False),
+        ("5_00 + 0x0*(50 + 10 + 3 + 3)", False),
+        ("5e2 + 0j*(50 + 10 + 3 + 3)", False),
+        ("500. + False*(50 + 10 + 3 + 3)", False),
+        ("50*10 + 3/3 - 3/3", False),
+        ("50*10 + 3", False),
+        ("3/(50*10 - 3)", False),
+        ("50*10/(3 - 3)", False),
+        ("50*10 + 3//3 - 1", False),
+        ("50*10*3**3", False),
+        ("(" * 300 + "50*10 + 3 - 3" + ")" * 300, False),
+    ],
+)
+def test_a_calculation_uses_the_numbers_that_were_given_and_no_others(
+    answer: str, correct: bool
+) -> None:
+    SCORER.start()
+    assert SCORER.ask("countdown", 1, 0, answer)["correct"] is correct
+
+
+def test_24_is_made_exactly_and_of_the_numbers_that_were_given() -> None:
+    given = {"numbers": [1, 3, 5, 9]}
+    assert makes_target("puzzle24", "1*3*5 + 9", given)
+    assert not makes_target("puzzle24", "8*3*1*1", given)
+    assert not makes_target("puzzle24", "3*9 - 5/(1 + 1)", given)
+
+
+def test_nan_is_not_near_a_number() -> None:
+    SCORER.start()
+    assert SCORER.ask("near", 1, 0, "3")["correct"] is True
+    for answer in ("nan", "3+NaNj", "4"):
+        assert SCORER.ask("near", 1, 0, answer)["correct"] is False, answer
+
+
+def test_an_entry_is_the_same_in_every_process() -> None:
+    SCORER.start()
+    first = SCORER.ask("shuffled", 1, 0)
+    SCORER.close()
+    SCORER.start()
+    assert SCORER.ask("shuffled", 1, 0)["question"] == first["question"]
 
 
 def test_an_answer_that_a_scorer_would_run_cannot_say_that_it_is_correct() -> None:

@@ -26,6 +26,7 @@ BREAKS = {
     "bytearray(1 << 40)": "memory",
     "os._exit(0)": "timeout",
     "raise KeyError": "",
+    'print(\'{"correct": true, "reason": ""}\', flush=True)\nwhile True: pass': "timeout",
 }
 
 

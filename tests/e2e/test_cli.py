@@ -14,6 +14,7 @@ from typer.main import get_command
 
 from redqueen import __version__
 from redqueen.cli.app import COMMANDS, app
+from tests.e2e.processes import tiny
 
 pytestmark = pytest.mark.slow  # every call is a process of its own
 
@@ -294,3 +295,5 @@ def test_unsafe_is_shown(tmp_path: Path) -> None:
     done = redqueen("sandbox", "run", cases, "--sandbox", "unsafe")
     assert done.returncode == 0
     assert "unsafe" in done.stderr
+    done = redqueen(*tiny(tmp_path / "run", "steps=1", "sandbox.unsafe=true"), "--device", "cpu")
+    assert done.returncode == 0 and "unsafe mode" in done.stderr

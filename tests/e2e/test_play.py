@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from random import Random
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError
 from redqueen.evaluate.play import choose_problem, record_answer
 from redqueen.ledger.lock import RunLock
@@ -132,6 +134,25 @@ def test_a_run_of_an_older_version_is_played_too_and_left_as_it_was(tmp_path: Pa
     assert (tmp_path / FILE).read_bytes() == before
     lines = (tmp_path / "people.jsonl").read_text().splitlines()
     assert [json.loads(line)["action"] for line in lines] == ["answer"]
+
+
+def test_the_run_does_not_choose_what_walls_its_programs_run_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = {"sandbox": {"unsafe": True, "without": ["landlock"], "type": "ray", "workers": 99}}
+    Synthetic(steps=1, settings=theirs).write(tmp_path)
+    key, gold = first_problem(tmp_path)
+    opened: list[SandboxConfig] = []
+
+    def open_sandbox(config: SandboxConfig) -> AbstractContextManager[TrustingSandbox]:
+        opened.append(config)
+        return nullcontext(TrustingSandbox())
+
+    monkeypatch.setattr("redqueen.cli.play.open_sandbox", open_sandbox)
+    words = ["play", str(tmp_path), "--problem", key, "--answer", gold]
+    results = [CliRunner().invoke(app, [*words, *more]) for more in ([], ["--sandbox", "unsafe"])]
+    assert opened == [SandboxConfig(), SandboxConfig(unsafe=True)]
+    assert ["unsafe mode" in result.stderr for result in results] == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 out of a run."""
 
 import json
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +12,12 @@ import pytest
 from typer.testing import CliRunner
 
 from redqueen.cli.app import app
+from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.study import load_study
-from redqueen.config.toml import find_recipe, load_config
-from redqueen.errors import ConfigError
+from redqueen.config.toml import find_recipe, load_config, to_toml
+from redqueen.core.build import read_arms
+from redqueen.errors import ConfigError, SandboxError
+from redqueen.sandbox.pool import SandboxPool
 
 pytestmark = pytest.mark.slow
 
@@ -181,6 +185,63 @@ def test_retention_tells_of_every_operator_beside_copies(runs: tuple[Path, Path]
         ("copy_parent", "control"),
         ("gaussian", "undecided"),
     ]
+
+
+@pytest.fixture(scope="module")
+def without_walls(runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """As somebody else may have made it: its settings leave walls down."""
+    folder = tmp_path_factory.mktemp("theirs") / "run"
+    shutil.copytree(runs[1], folder)
+    ((_, config),) = read_arms(folder)
+    theirs = config.with_settings(sandbox={"unsafe": True, "without": ["landlock"]})
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
+        connection.execute("UPDATE worlds SET config = ?", [theirs.model_dump_json()])
+        connection.execute("UPDATE run SET value = ? WHERE name = 'config'", [to_toml(theirs)])
+    return folder
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[SandboxConfig]:
+    """The settings of the sandboxes that a command asks for. It gets none."""
+    asked: list[SandboxConfig] = []
+
+    def refuse(self: SandboxPool, config: SandboxConfig) -> None:
+        asked.append(config)
+        raise SandboxError("not opened")
+
+    monkeypatch.setattr(SandboxPool, "__init__", refuse)
+    return asked
+
+
+READERS = {
+    "crossplay": ["crossplay", "RUN"],
+    "eval": ["eval", "RUN", "--suite", "heldout-quick", "--limit", "1"],
+    "explain": ["explain", "RUN", "--limit", "1"],
+    "play": ["play", "RUN"],
+    "report": ["report", "RUN", "--explain"],
+    "retention": ["retention", "RUN", "--seeds", "1", "--updates", "3"],
+    "verify": ["verify", "RUN", "--again"],
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_a_run_does_not_choose_what_walls_stand_around_who_reads_it(
+    name: str, without_walls: Path, opened: list[SandboxConfig]
+) -> None:
+    words = [str(without_walls) if word == "RUN" else word for word in READERS[name]]
+    result = CliRunner().invoke(app, words)
+    assert isinstance(result.exception, SandboxError)
+    assert [(config.unsafe, config.without) for config in opened] == [(False, ())]
+    if name in ("crossplay", "eval", "play", "retention"):
+        result = CliRunner().invoke(app, [*words, "--sandbox", "unsafe"])
+        assert opened[1].unsafe and "unsafe mode" in result.stderr
+
+
+def test_a_run_that_goes_on_has_the_walls_it_was_started_with(
+    without_walls: Path, opened: list[SandboxConfig]
+) -> None:
+    CliRunner().invoke(app, ["resume", str(without_walls), "--steps", "3"])
+    assert [(config.unsafe, config.without) for config in opened] == [(True, ("landlock",))]
 
 
 def test_crossplay_without_snapshots_says_which_setting_takes_them(tmp_path: Path) -> None:

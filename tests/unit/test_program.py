@@ -154,6 +154,13 @@ class Stack(list):
     def __repr__(self):
         return f"{type(self).__name__}({self._items}, {self.__secret})"
     __str__ = __repr__
+def kind_of(value: object, wanted: type | None = None, *more: dict[str, type]) -> type:
+    if isinstance(value, type) or issubclass(bool, (int, type)) or value is type:
+        return type(value)
+    match value:
+        case type():
+            return type(type(value))
+    return type(value) == type or type(value) is not type(1)
 def f(x):
     a = getattr(Box(3), "size", 0) + Point(1, 2)._replace(x=4).x
     b = hasattr(x, "__iter__") and int.__add__(1, 2)
@@ -165,6 +172,9 @@ def f(x):
 
 def test_honest_programs_with_classes_pass_the_static_checks() -> None:
     assert check(ast.parse(CLASSES)) is None
+
+
+A_VALUE = "forbidden_name: type as a value, which makes classes"
 
 
 @pytest.mark.parametrize(
@@ -205,6 +215,45 @@ def test_honest_programs_with_classes_pass_the_static_checks() -> None:
         ("class M(type):\n    pass\ndef f(x): return M('P', (), {})", "forbidden_name: M is a metaclass"),
         ("class A:\n    def __instancecheck__(c, o): return True\ndef f(x): return 1", "forbidden_name: __instancecheck__"),
         ("import copy\nclass A:\n    def __reduce__(self): return A, (), (None, {'a': 1})\ndef f(x): return copy.copy(A()).a", "forbidden_name: __reduce__"),
+        ("import copy\ndef g(): pass\nclass C:\n    __reduce_ex__ = lambda s, p: (g, (), (None, {'__co' + 'de__': 1}))\ndef f(x): return copy.copy(C())", "forbidden_name: __reduce_ex__"),
+        ("class C:\n    for __setstate__ in [len]: pass\ndef f(x): return 1", "forbidden_name: __setstate__"),
+        ("class C:\n    from math import sin as __reduce__\ndef f(x): return 1", "forbidden_name: __reduce__"),
+        ("class C:\n    match {}:\n        case {**__getstate__}: pass\ndef f(x): return 1", "forbidden_name: __getstate__"),
+        ("class C:\n    __class__ = int\ndef f(x): return 1", "forbidden_name: __class__"),
+        ("import enum\ndef f(x): return enum.Enum('E', {'__reduce_ex__': 1})", "forbidden_attribute: __reduce_ex__"),
+        # `type` where it would make classes
+        ("t = type\ndef f(x): return t('X', (), {})", A_VALUE),
+        ("def f(x): return [type][0]('X', (), {})", A_VALUE),
+        ("T = type\nclass M(T): pass\ndef f(x): return 1", A_VALUE),
+        ("def f(x, t=type): return t('X', (), {})", A_VALUE),
+        ("import functools\ndef f(x): return functools.partial(type, 'X', ())({})", A_VALUE),
+        ("def f(x): return type.__call__(type, 'X', (), {})", A_VALUE),
+        ("def f(x): return list(map(type, x))", A_VALUE),
+        ("class E:\n    def __eq__(self, other): return other\ndef f(x): return (E() == type)('X', (), {})", A_VALUE),
+        ("class E:\n    def __eq__(self, other): return other\ndef f(x): return type(x) == E() == type", A_VALUE),
+        ("class E:\n    def __contains__(self, other): return other('X', (), {})\ndef f(x): return type in E()", A_VALUE),
+        ("def isinstance(a, b): return b\ndef f(x): return isinstance(x, type)('X', (), {})", A_VALUE),
+        ("class E:\n    def __class_getitem__(c, t): return t('X', (), {})\ndef f(x: E[type]): return 1", A_VALUE),
+        ("def f(x: [type][0]('X', (), {})): return 1", A_VALUE),
+        ("import abc\nclass M(abc.ABCMeta): pass\ndef f(x): return M('X', (), {})", "forbidden_name: M is a metaclass"),
+        ("import enum\ndef f(x): return enum.EnumMeta('X', (), {})", "forbidden_attribute: EnumMeta"),
+        ("import types\ndef f(x): return types.prepare_class('X')[0]('X', (), {})", "forbidden_attribute: prepare_class"),
+        # a variable of that name is not the builtin, where it is one
+        ("def f(x, type=1): return [type, lambda: type]", None),
+        ("def f(x):\n    for type in x:\n        x = type\n    return type", None),
+        ("def f(x): return [type for type in x if type]", None),
+        ("class T:\n    def __init__(self, type):\n        self.type = type\ndef f(x): return T(x).type", None),
+        ("def f(x): return g(x), type\ndef g(type): return type", A_VALUE),
+        ("t = type\ntype = 1\ndef f(x): return t", A_VALUE),
+        ("def g(t=type, *, type=1): return t\ndef f(x): return g()", A_VALUE),
+        ("def f(x): return [[0 for type in x], type]", A_VALUE),
+        ("def f(x): return [type for type in [type]]", A_VALUE),
+        ("def f(x):\n    class C:\n        t = type\n        type = 1\n    return C.t", A_VALUE),
+        ("def g(type):\n    class C:\n        t = type\n        type = 1\n    return C.t\ndef f(x): return g(1)", A_VALUE),
+        ("def f(x):\n    global type\n    t = type\n    type = 1\n    return t", A_VALUE),
+        ("def f(x):\n    type = 1\n    def g():\n        global type\n        return type\n    return g()", A_VALUE),
+        ("def g(y=lambda type: 1): return type\ndef f(x): return g()", A_VALUE),
+        ("def f(x):\n    def g(): type = 1\n    return type", A_VALUE),
         ("__base__ = 1\ndef f(x): return bool.__base__", "forbidden_attribute: __base__"),
         ("class A:\n    def __base__(self): pass\ndef f(x): return bool.__base__", "forbidden_attribute: __base__"),
         ("import types\ndef f(x): return types.new_class('T')", "forbidden_attribute: new_class"),

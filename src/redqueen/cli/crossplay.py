@@ -8,8 +8,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole, print_table
-from redqueen.cli.options import Json, MovedBase, RunFolder
+from redqueen.cli.console import VisibleConsole, print_table, warn_if_unsafe
+from redqueen.cli.options import Json, MovedBase, RunFolder, SandboxMode
 from redqueen.evaluate.crossplay import Crossplay, read_snapshots
 from redqueen.evaluate.crossplay import crossplay as play_crossplay
 from redqueen.ledger.lock import RunLock
@@ -23,14 +23,17 @@ def crossplay(
         str | None, typer.Option(help="auto, cpu, cuda or cuda:1; by default the run's.")
     ] = None,
     base: MovedBase = None,
+    sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:
     """Give students of one step the problems of another: do later ones solve what earlier teachers
     posed, or does the race go in circles? The run needs snapshots: ledger.snapshot_every.
     """
+    unsafe = sandbox == "unsafe"
+    warn_if_unsafe(unsafe)
     read_snapshots(folder)  # before the ledger is opened: another edition's cannot be written to
     with RunLock(folder), Ledger.open(folder) as ledger:
-        worlds = play_crossplay(folder, each, device=device, base=base)
+        worlds = play_crossplay(folder, each, device=device, base=base, unsafe=unsafe)
         if as_json:
             print(json.dumps([world.to_json() for world in worlds]))
         else:

@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import print_table, progress
-from redqueen.cli.options import Json, MovedBase, RunFolder
+from redqueen.cli.console import print_table, progress, warn_if_unsafe
+from redqueen.cli.options import Json, MovedBase, RunFolder, SandboxMode
 from redqueen.evaluate.retention import Retention
 from redqueen.evaluate.retention import retention as measure_retention
 
@@ -30,12 +30,15 @@ def retention(
         int, typer.Option(min=1, help="Fixed problems in an update, the same for all.")
     ] = 16,
     base: MovedBase = None,
+    sandbox: SandboxMode = None,
     as_json: Json = False,
 ) -> None:
     """Find operators whose children reach the level of plain copies after as many updates on the
     same problems, and say what difference that can detect. The parents are the run's two best
     students.
     """
+    unsafe = sandbox == "unsafe"
+    warn_if_unsafe(unsafe)
     with progress() as bar:
         task = bar.add_task("updates", total=updates)
         results = measure_retention(
@@ -45,6 +48,7 @@ def retention(
             updates=updates,
             problems=problems,
             base=base,
+            unsafe=unsafe,
             on_update=lambda done, total: bar.update(task, completed=done),
         )
     if as_json:

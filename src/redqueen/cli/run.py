@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from redqueen.cli.console import note
+from redqueen.cli.console import note, warn_if_unsafe
 from redqueen.cli.dry_run import show_plan
 from redqueen.cli.final import show_final, show_next
 from redqueen.cli.measure import check_suite, measure, measure_if_due
@@ -161,6 +161,7 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> N
 
 
 def _play(run: Run) -> None:
+    warn_if_unsafe(run.config.sandbox.unsafe)
     started, first, folder = time.monotonic(), run.step, run.folder
     trackers = track(run)
     with _stop_requests() as stop_requests, trackers, StepProgress(run) as progress:

@@ -77,16 +77,21 @@ def read_snapshots(folder: Path) -> list[Snapshot]:
 
 
 def crossplay(
-    folder: Path, limit: int = 100, *, device: str | None = None, base: str | None = None
+    folder: Path,
+    limit: int = 100,
+    *,
+    device: str | None = None,
+    base: str | None = None,
+    unsafe: bool = False,
 ) -> list[Crossplay]:
     """All worlds of a run, with at most `limit` problems of one step. Every student has one attempt
-    at each problem, at the run's temperature."""
+    at each problem, at the run's temperature. Walls of the sandbox are missing only where `unsafe`
+    allows it, whatever the run says."""
     taken = read_snapshots(folder)
     steps = [snapshot.step for snapshot in taken]
-    arms = [
-        (arm, config if device is None else config.with_settings(device=device))
-        for arm, config in read_arms(folder)
-    ]
+    changes: dict[str, Any] = {"sandbox": {"unsafe": unsafe, "without": ()}}
+    changes |= {} if device is None else {"device": device}
+    arms = [(arm, config.with_settings(**changes)) for arm, config in read_arms(folder)]
     configs = [config for _, config in arms]
     for config in configs:
         load_kinds(*config.tasks.kinds)  # what `read_arms` has named is imported

@@ -79,10 +79,12 @@ def retention(
     updates: int = 20,
     problems: int = 16,
     base: str | None = None,
+    unsafe: bool = False,
     on_update: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[Retention]:
     """Test operators, by name or import path, on the two best students of a run; all that are
-    known where none is named. The control is always tested."""
+    known where none is named. The control is always tested. Walls of the sandbox are missing only
+    where `unsafe` allows it, whatever the run says."""
     from redqueen.stages.evolve.breed import breed
 
     names = [CONTROL, *(name for name in operators or _known() if name != CONTROL)]
@@ -94,6 +96,7 @@ def retention(
         fixed={"problems": problems},
         evolve={"every": 0, "hall_of_fame": {"size": 0}},
         match={"scheme": "pfsp"},
+        sandbox={"unsafe": unsafe, "without": ()},
     )
     adapters = [
         breed(

@@ -3,14 +3,14 @@
     python -m redqueen.benchmarks.maths.worker CPU_S [WALL to leave down...] [unsafe]
 
 Answers are hostile. Numbers and words are compared here; a formula is read and compared in a fork
-behind the walls of the sandbox, with a limit on CPU time and memory. It may end by these, and harms
-nothing else. Without the system call filter this process refuses to work, unless it is `unsafe`.
+without these pipes, behind the walls of the sandbox, with a limit on CPU time and memory. It may
+end by these, and harms nothing else. Without the system call filter this process refuses to work,
+unless it is `unsafe`.
 """
 
 import contextlib
 import gc
 import importlib
-import json
 import logging
 import math
 import pkgutil
@@ -32,7 +32,7 @@ from redqueen.benchmarks.maths.text import (
     to_words,
 )
 from redqueen.sandbox import lockdown
-from redqueen.sandbox.forks import in_fork, lock_down
+from redqueen.sandbox.forks import Channel, in_fork, lock_down
 
 MEMORY_BYTES = 3 << 30
 PACKAGES = [
@@ -70,24 +70,19 @@ WARM_UP = (
 
 
 def main() -> None:
-    cpu_s, options = float(sys.argv[1]), set(sys.argv[2:])
+    cpu_s, options, channel = float(sys.argv[1]), set(sys.argv[2:]), Channel()
     logging.disable(logging.CRITICAL)
     sys.setrecursionlimit(2000)
     prepare()
     walls, seccomp = lock_down(options, MEMORY_BYTES)
     if seccomp is None and "unsafe" not in options:
-        send({"refused": walls["seccomp"]})
+        channel.send({"refused": walls["seccomp"]})
         return
     gc.collect()
     gc.freeze()  # or a collection in a fork would copy the pages it shares
-    send({"ready": walls})
-    for line in sys.stdin:
-        send(answer(json.loads(line), cpu_s, seccomp))
-
-
-def send(message: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(message) + "\n")
-    sys.stdout.flush()
+    channel.send({"ready": walls})
+    for request in channel:
+        channel.send(answer(request, cpu_s, seccomp, channel))
 
 
 def prepare() -> None:
@@ -120,7 +115,10 @@ def import_package(name: str) -> None:
 
 
 def answer(
-    request: dict[str, Any], cpu_s: float, seccomp: lockdown.SeccompFilter | None
+    request: dict[str, Any],
+    cpu_s: float,
+    seccomp: lockdown.SeccompFilter | None,
+    channel: Channel,
 ) -> dict[str, Any]:
     gold, given = tidy(request["gold"]), tidy(request["answer"])
     decimals, tolerance = request["decimals"], request["tolerance"]
@@ -128,7 +126,10 @@ def answer(
     if correct is None:
         formula = parse_gold(gold)
         correct = in_fork(
-            cpu_s, seccomp, lambda: is_same_formula(gold, formula, given, decimals, tolerance)
+            cpu_s,
+            seccomp,
+            lambda: is_same_formula(gold, formula, given, decimals, tolerance),
+            channel,
         )
     return {"correct": correct is True, "reason": correct if isinstance(correct, str) else ""}
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.sandbox.inspection.complexity import bound_name
 from redqueen.sandbox.inspection.imports import Forbidden, ImportedModules
+from redqueen.sandbox.inspection.type_uses import TYPE, asks_class, find_uses
 
 FORBIDDEN_NAMES = frozenset(
     """
@@ -34,7 +35,8 @@ FORBIDDEN_ATTRIBUTES = frozenset(
     __annotations__ __bases__ __builtins__ __class__ __closure__ __code__ __dict__ __file__
     __getattribute__ __globals__ __hash__ __loader__ __match_args__ __mro__ __self__ __sizeof__
     __spec__ __subclasses__ __traceback__ __wrapped__ _getframe _urandom
-    CodeType Formatter ForwardRef get_field get_type_hints make_dataclass new_class update_wrapper
+    CodeType EnumMeta EnumType Formatter ForwardRef get_field get_type_hints make_dataclass
+    new_class prepare_class update_wrapper
     ag_code ag_frame co_code co_consts co_filename cr_code cr_frame f_back f_builtins f_code
     f_globals f_lineno f_locals f_trace gi_code gi_frame tb_frame tb_lineno tb_next
     """.split()
@@ -69,12 +71,13 @@ _READERS = {
 """Functions that are told an attribute by name, and where among their arguments."""
 _HOOKS = frozenset(
     """
-    __getattribute__ __getstate__ __instancecheck__ __prepare__ __reduce__
+    __class__ __getattribute__ __getstate__ __instancecheck__ __prepare__ __reduce__
     __reduce_ex__ __setstate__ __subclasscheck__ __subclasshook__
     """.split()
 )
 """Methods through which others set attributes by names that are made at run time, or take a value
-for what it is not."""
+for what it is not. No program may have them, however it binds the name."""
+_METACLASSES = frozenset(["ABCMeta", TYPE])
 _OPEN_NAMES = frozenset(["__debug__", "__doc__", "__name__"])
 _READ_FROM_CLASSES = frozenset(["__annotations__", "__match_args__"])
 """Names in it are evaluated, or read as attributes."""
@@ -109,6 +112,10 @@ class _Checks:
         self.entry = entry
         variables = {bound_name(node) for node in nodes}
         defined = {node.name for node in nodes if isinstance(node, _DEFINITIONS)}
+        renamed = {node.asname for node in nodes if isinstance(node, ast.alias)}
+        rest = {node.rest for node in nodes if isinstance(node, ast.MatchMapping)}
+        for name in sorted(_HOOKS & (variables | defined | renamed | rest)):
+            raise Forbidden("forbidden_name", name)
         stored = {
             node.attr
             for node in nodes
@@ -123,6 +130,7 @@ class _Checks:
             if isinstance(node, ast.Call) and self._names_attributes(node)
         }
         """Where `getattr` and the like are called with the name of an attribute."""
+        self.uses_of_type = find_uses(nodes)
 
     def check(self, node: ast.AST) -> None:
         if isinstance(node, ast.Name):
@@ -162,6 +170,8 @@ class _Checks:
             raise Forbidden("forbidden_name", name)
         elif name in _READERS and id(node) not in self.readers:
             raise Forbidden("forbidden_name", f"{name} without the attribute's name")
+        elif name == TYPE and id(node) not in self.uses_of_type:
+            raise Forbidden("forbidden_name", "type as a value, which makes classes")
 
     def check_attribute(self, name: str) -> None:
         is_own = name in self.own and not _is_special(name)  # which are the interpreter's
@@ -171,7 +181,7 @@ class _Checks:
 
     def _check_text(self, text: str) -> None:
         """A name may reach its use as a text, and a template reads attributes."""
-        if text in FORBIDDEN_ATTRIBUTES:
+        if text in FORBIDDEN_ATTRIBUTES or text in _HOOKS:
             raise Forbidden("forbidden_attribute", text)
         if _FIELD.search(text):
             raise Forbidden("forbidden_attribute", f"in the template {text[:40]!r}")
@@ -199,16 +209,14 @@ def _is_special(name: str) -> bool:
 
 
 def _check_call(call: ast.Call) -> None:
-    is_type = isinstance(call.func, ast.Name) and call.func.id == "type"
-    if is_type and (len(call.args) != 1 or isinstance(call.args[0], ast.Starred) or call.keywords):
+    if isinstance(call.func, ast.Name) and call.func.id == TYPE and not asks_class(call):
         raise Forbidden("forbidden_name", "a class whose attributes are named at run time")
 
 
 def _check_definition(node: ast.stmt) -> None:
     name, bases = getattr(node, "name", ""), getattr(node, "bases", [])
-    if name in _HOOKS:
-        raise Forbidden("forbidden_name", name)
-    if any(isinstance(base, ast.Name) and base.id == "type" for base in bases):
+    named = {getattr(base, "id", None) or getattr(base, "attr", None) for base in bases}
+    if not named.isdisjoint(_METACLASSES):
         raise Forbidden("forbidden_name", f"{name} is a metaclass")
 
 

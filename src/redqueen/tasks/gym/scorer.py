@@ -1,5 +1,5 @@
 """The worker process of reasoning-gym, as this process sees it: started with the first request,
-killed and replaced where it does not answer."""
+killed and replaced where it does not answer, or answers another request."""
 
 import atexit
 import contextlib
@@ -18,6 +18,8 @@ WALL_S = 60.0
 _START_S = 120.0
 _MAX_REPLY = 1 << 20
 _ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "VIRTUAL_ENV")
+_FIXED = {"PYTHONHASHSEED": "0"}
+"""Some entries follow from the order of a set: another process would make others."""
 
 
 class Scorer:
@@ -26,6 +28,7 @@ class Scorer:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
+        self._request = 0
         self.datasets: tuple[str, ...] = ()
         atexit.register(self.close)
 
@@ -37,17 +40,24 @@ class Scorer:
 
     def ask(self, dataset: str, seed: int, index: int, answer: str | None = None) -> dict[str, Any]:
         """The entry, or the verdict on an answer to it. An `error` where there is neither."""
-        request = {"dataset": dataset, "seed": seed, "index": index, "answer": answer}
         with self._lock:
             process = self._start()
+            self._request += 1
+            request = {
+                "request": self._request,
+                "dataset": dataset,
+                "seed": seed,
+                "index": index,
+                "answer": answer,
+            }
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError):
                 process.stdin.write(json.dumps(request).encode() + b"\n")
                 process.stdin.flush()
             found = self._read(process, WALL_S)
-            if found is None:
+            if found is None or found.get("request") != self._request:
                 self._kill()
-                return {"error": "timeout"}
+                return {"error": "timeout" if found is None else "another request"}
             return found
 
     def close(self) -> None:
@@ -64,7 +74,8 @@ class Scorer:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
-            env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT},
+            env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT}
+            | _FIXED,
         )
         self._process = process
         message = self._read(process, _START_S) or {"refused": "its process does not start"}
