@@ -15,8 +15,11 @@ from redqueen.cli.app import app
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.config.study import load_study
 from redqueen.config.toml import find_recipe, load_config, to_toml
+from redqueen.core import build
 from redqueen.core.build import read_arms
+from redqueen.engine.protocol import Engine, EngineSpec, create_engine
 from redqueen.errors import ConfigError, SandboxError
+from redqueen.evaluate import targets
 from redqueen.sandbox.pool import SandboxPool
 
 pytestmark = pytest.mark.slow
@@ -193,7 +196,8 @@ def without_walls(runs: tuple[Path, Path], tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("theirs") / "run"
     shutil.copytree(runs[1], folder)
     ((_, config),) = read_arms(folder)
-    theirs = config.with_settings(sandbox={"unsafe": True, "without": ["landlock"]})
+    walls = {"unsafe": True, "without": ["landlock"], "address": "elsewhere:6379"}
+    theirs = config.with_settings(sandbox=walls, engine={"address": "elsewhere:6379"})
     with closing(sqlite3.connect(folder / "run.sqlite")) as connection, connection:
         connection.execute("UPDATE worlds SET config = ?", [theirs.model_dump_json()])
         connection.execute("UPDATE run SET value = ? WHERE name = 'config'", [to_toml(theirs)])
@@ -226,12 +230,25 @@ READERS = {
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_run_does_not_choose_what_walls_stand_around_who_reads_it(
-    name: str, without_walls: Path, opened: list[SandboxConfig]
+    name: str,
+    without_walls: Path,
+    opened: list[SandboxConfig],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     words = [str(without_walls) if word == "RUN" else word for word in READERS[name]]
+    clusters: list[str] = []
+
+    def create(name: str, spec: EngineSpec) -> Engine:
+        clusters.append(spec.config.address)
+        return create_engine(name, spec)
+
+    for module in (build, targets):
+        monkeypatch.setattr(module, "create_engine", create)
     result = CliRunner().invoke(app, words)
     assert isinstance(result.exception, SandboxError)
-    assert [(config.unsafe, config.without) for config in opened] == [(False, ())]
+    (own,) = opened
+    assert (own.unsafe, own.without, own.address) == (False, (), "local")
+    assert {*clusters} <= {"local"}
     if name in ("crossplay", "eval", "play", "retention"):
         result = CliRunner().invoke(app, [*words, "--sandbox", "unsafe"])
         assert opened[1].unsafe and "unsafe mode" in result.stderr

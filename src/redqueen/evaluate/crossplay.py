@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.config.schema import Config
-from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
+from redqueen.core.build import (
+    open_engine,
+    open_ports,
+    outside_changes,
+    read_arms,
+    read_fingerprint,
+)
 from redqueen.core.pipeline import Ports
 from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
@@ -89,7 +95,7 @@ def crossplay(
     allows it, whatever the run says."""
     taken = read_snapshots(folder)
     steps = [snapshot.step for snapshot in taken]
-    changes: dict[str, Any] = {"sandbox": {"unsafe": unsafe, "without": ()}}
+    changes = outside_changes(unsafe)
     changes |= {} if device is None else {"device": device}
     arms = [(arm, config.with_settings(**changes)) for arm, config in read_arms(folder)]
     configs = [config for _, config in arms]

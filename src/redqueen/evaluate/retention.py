@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from redqueen.config.schema import Config
-from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
+from redqueen.core.build import (
+    open_engine,
+    open_ports,
+    outside_changes,
+    read_arms,
+    read_fingerprint,
+)
 from redqueen.core.state import StepState
 from redqueen.core.step import play_step
 from redqueen.core.world import new_world
@@ -96,7 +102,7 @@ def retention(
         fixed={"problems": problems},
         evolve={"every": 0, "hall_of_fame": {"size": 0}},
         match={"scheme": "pfsp"},
-        sandbox={"unsafe": unsafe, "without": ()},
+        **outside_changes(unsafe),
     )
     adapters = [
         breed(

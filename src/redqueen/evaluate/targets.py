@@ -260,7 +260,8 @@ def _open_members(
         base or config.base,
         len(adapters) + 1,
         config.lora,
-        config.engine.model_copy(update={"gradient_checkpointing": False}),
+        # whoever made the run does not choose a cluster to join
+        config.engine.model_copy(update={"gradient_checkpointing": False, "address": "local"}),
         device,
         config.dtype if dtype == "auto" else dtype,
         fingerprint=selected.fingerprint,
