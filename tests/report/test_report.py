@@ -485,6 +485,28 @@ def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
     assert not any("correlation" in finding.text for finding in list_findings(short))
 
 
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"solve/all_pass_frac": 0.8},
+        {"solve/zero_pass_frac": 0.8},
+        {"solve/pass_rate": 0.99},
+        {"solve/pass_rate": 0.01},
+        {"solve/malformed_frac": 0.9},
+        {"verify/valid_frac": 0.1},
+        {"drift/foreign/student": 0.9},
+        {"solve/reasoning_frac/code_o": 0.9},
+    ],
+)
+def test_the_end_of_a_run_of_a_few_steps_is_not_judged(steps: int, line: dict[str, float]) -> None:
+    metrics = {name: [0.3] * (steps - 1) + [value] for name, value in line.items()}
+    told = list_findings(figures(steps_done=steps, steps_wanted=steps, metrics=metrics))
+    assert {finding.level for finding in told} == {"fact"}
+    assert any("too short for trends" in finding.text for finding in told)
+    assert not any("reason" in finding.text for finding in told)
+
+
 def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
     (view,) = gather_runs([run])
     drift = view["drift"]
