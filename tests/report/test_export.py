@@ -274,7 +274,7 @@ def test_an_unknown_member_and_a_full_folder_are_refused(run: Path, tmp_path: Pa
 
 
 def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
-    export(run, "--problems", "--out", tmp_path / "data")
+    assert "left out" not in export(run, "--problems", "--all", "--out", tmp_path / "data")
     rows = [
         json.loads(line) for line in (tmp_path / "data" / "problems.jsonl").read_text().splitlines()
     ]
@@ -285,7 +285,14 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
     assert [sum(row[name] for row in rows) for name in ("attempts", "correct")] == list(stored)
     assert len(read_payloads(tmp_path / "data" / "problems.jsonl")) == len(rows)
-    assert f"{len(rows)} problems" in (tmp_path / "data" / "README.md").read_text()
+    card = (tmp_path / "data" / "README.md").read_text()
+    assert f"{len(rows)} problems" in card and "left out" not in card
+    said = export(run, "--problems", "--out", tmp_path / "some")
+    some = read_payloads(tmp_path / "some" / "problems.jsonl")
+    assert len(some) == sum(0 < row["solve_rate"] < 1 for row in rows)
+    left_out = len(rows) - len(some)
+    assert f"{left_out} of {len(rows)} problems are left out" in said and "`--all` keeps" in said
+    assert "are left out." in (tmp_path / "some" / "README.md").read_text()
 
 
 def test_children_have_their_ancestors_in_the_data(tmp_path: Path) -> None:

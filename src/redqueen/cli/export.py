@@ -85,8 +85,7 @@ def export(
         bool,
         typer.Option(
             "--all",
-            help="With --as: also problems that every attempt solved, or none, which teach "
-            "nothing.",
+            help="Also problems that every attempt solved, or none, which teach nothing.",
         ),
     ] = False,
     license_id: Annotated[
@@ -143,7 +142,7 @@ def export(
         elif attempts:
             path = export_judged(folder, to, world)
         elif problems:
-            path = export_problems(folder, to, form, world, license_id=license_id)
+            path = export_problems(folder, to, form, world, **data)
         elif member is not None:
             path = export_member(folder, member, to, portable=push is not None, **weights)
         else:

@@ -83,7 +83,7 @@ def find_problem(run: RunReader, world: int, key: str) -> Problem:
     if row is None:
         raise DataError(
             f"no problem in {run.folder} has a key that starts with '{key}'. The report and "
-            "`redqueen export --problems` list the keys."
+            "`redqueen export --problems --all` list the keys."
         )
     (found,) = [one for one in run.problems(world) if one["problem"] == row["problem"]]
     kind = stored_kind(found["kind"])

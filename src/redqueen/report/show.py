@@ -19,7 +19,7 @@ def show_problem(run: Run, key: str) -> str:
         folder = views[0].folder
     raise DataError(
         f"no problem in {folder} has a key that starts with '{escape_controls(key)}'. "
-        "The report and `redqueen export --problems` list the keys."
+        "The report and `redqueen export --problems --all` list the keys."
     )
 
 

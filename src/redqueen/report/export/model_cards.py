@@ -107,8 +107,18 @@ def _score_table(scores: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join([head, "|---|---|---|", *rows])
 
 
+LEFT_OUT = "Those that every attempt solved, or none, are left out."
+
+
 def data_card(
-    run: str, base: str, steps: int, file: str, kinds: Mapping[str, int], license_id: str
+    run: str,
+    base: str,
+    steps: int,
+    file: str,
+    kinds: Mapping[str, int],
+    license_id: str,
+    *,
+    everything: bool,
 ) -> str:
     counted = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     return escape_controls(
@@ -120,6 +130,7 @@ def data_card(
             license=license_id,
             count=sum(kinds.values()),
             kinds=counted,
+            left_out="" if everything else f"\n{LEFT_OUT}",
             tasks="; ".join(
                 f"`{kind}`: {stored_kind(kind).summary or 'its own'}" for kind in kinds
             ),
@@ -137,7 +148,7 @@ tags: [code, synthetic, verifiable, redqueen]
 
 `{file}`: {count:,} problems ({kinds}) that teachers on `{base}` invented in {steps} steps, in the
 order in which they were proposed, each once. All of them were verified: programs and queries by
-running them in a sandbox, puzzles by an exact solver, so answers can be checked.
+running them in a sandbox, puzzles by an exact solver, so answers can be checked.{left_out}
 
 | field | meaning |
 |---|---|

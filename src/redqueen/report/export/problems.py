@@ -25,8 +25,9 @@ _PROBLEMS = """SELECT q.problem, q.kind, p.step, p.teacher, m.student, q.payload
     FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
     LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
     WHERE p.world = :world ORDER BY p.step, p.proposal"""
-_ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
+ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
     WHERE world = :world AND verdict <> 'voided' GROUP BY problem"""
+"""How many there were at each problem, and how many of them were correct."""
 
 
 def export_problems(
@@ -36,9 +37,17 @@ def export_problems(
     world: int | None = None,
     *,
     license_id: str | None = None,
+    everything: bool = False,
 ) -> Path:
-    """Write the problems of a run, or of one of its worlds, with a card; returns the data file."""
-    from redqueen.report.export.questions import card_license, license_of, list_questions
+    """Write the problems of a run, or of one of its worlds, with a card; returns the data file.
+    `everything` keeps those that every attempt solved, or none."""
+    from redqueen.report.export.questions import (
+        card_license,
+        license_of,
+        list_questions,
+        note_left_out,
+        nothing_to_learn,
+    )
 
     folder = check_empty(Path(out))
     if form == "parquet":
@@ -51,9 +60,17 @@ def export_problems(
         for view in chosen:
             questions = {
                 question["id"]: {name: question[name] for name in _TO_TRAIN}
-                for question in list_questions(view, own_license, everything=True)
+                for question in list_questions(view, own_license, everything=everything)
             }
-            rows += [{**row, **questions[row["problem"]]} for row in list_problems(view)]
+            rows += [
+                {**row, **questions[row["problem"]]}
+                for row in list_problems(view)
+                if row["problem"] in questions
+            ]
+        if not rows and not everything:
+            raise ConfigError(nothing_to_learn(everything))
+        if not everything:
+            note_left_out(chosen)
     path = folder / f"problems.{form}"
     kinds = Counter(row["kind"] for row in rows)
     card = data_card(
@@ -63,6 +80,7 @@ def export_problems(
         path.name,
         kinds,
         card_license(own_license),
+        everything=everything,
     )
     with fill(folder):
         (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
@@ -83,7 +101,7 @@ spread."""
 
 def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
     """In the order in which they were proposed, each once."""
-    attempts = {key: (n, correct) for key, n, correct in view.rows(_ATTEMPTS)}
+    attempts = {key: (n, correct) for key, n, correct in view.rows(ATTEMPTS)}
     query = "SELECT step, member, mu FROM ratings WHERE world = :world"
     ratings = {(step, member): mu for step, member, mu in view.rows(query)}
     ancestors = _ancestors(view)
