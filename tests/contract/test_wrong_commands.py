@@ -165,6 +165,7 @@ COMMANDS = {
     "eval pawn --suite nope.mod:Suite": "the suite 'nope.mod:Suite' cannot be imported",
     "export run1 --member s0 --out x": "unknown living member 's0'. Did you mean 'S0'?",
     "export run1 --soup": "say where to write to with --out, or where to upload it with --push",
+    "export run1 --soup --push me/x": "the base 'pawn' has no name on the hub, so that nobody could",
     "export run1 --soup --push mine --out x": "--push takes a name on the hub, owner/name; got",
     "verify binary.jsonl": "binary.jsonl cannot be read: 'utf-8' codec can't decode byte 0xff",
     "sandbox run odd.jsonl": "odd.jsonl, line 1: the field 'name' is missing or not text",

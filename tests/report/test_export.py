@@ -174,6 +174,38 @@ def test_a_base_is_recorded_where_other_tools_find_it(tmp_path: Path) -> None:
     assert locate(str(BUNDLED["pawn-games"])).name == "pawn-games"
 
 
+def test_an_adapter_for_other_machines_names_a_base_that_they_find(
+    run: Path, tmp_path: Path
+) -> None:
+    """What is played on a folder is recorded by the folder's last name, which nobody finds."""
+
+    def played_on(base: str, recorded: str) -> Path:
+        other = Path(shutil.copytree(run, tmp_path / recorded / "run"))
+        with contextlib.closing(sqlite3.connect(other / "run.sqlite")) as ledger, ledger:
+            patch = json.dumps({"base": base})
+            ledger.execute("UPDATE worlds SET config = json_patch(config, ?)", (patch,))
+            ledger.execute("UPDATE run SET value = ? WHERE name = 'base'", (recorded,))
+        return other
+
+    def named(folder: Path) -> str:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        return str(config["base_model_name_or_path"])
+
+    for other in (run, played_on("models/qwen", "qwen"), played_on(str(tmp_path), tmp_path.name)):
+        with pytest.raises(ConfigError, match="--base owner/name, or push full weights"):
+            export_soup(other, tmp_path / "pushed", portable=True)
+        assert not (tmp_path / "pushed").exists()
+    on_hub = played_on("owner/model", "owner/model")
+    assert named(export_soup(on_hub, tmp_path / "hub", portable=True)) == "owner/model"
+    folder = export_soup(run, tmp_path / "given", portable=True, base="me/pawn", license_id="mit")
+    assert named(folder) == "me/pawn" and not (folder / "base").exists()
+    assert (folder / "README.md").read_text().startswith("---\nlicense: mit\nbase_model: me/pawn\n")
+    export(run, "--member", "S1", "--base", "me/pawn", "--out", tmp_path / "local")
+    assert named(tmp_path / "local") == "me/pawn"
+    own = export_soup(run, tmp_path / "own", portable=True, base="pawn")
+    assert named(own) == "pawn" and (own / "base" / "config.json").exists()
+
+
 def test_the_soup_is_the_nearest_adapter_to_the_mean(
     run: Path, engine: TorchEngine, tmp_path: Path
 ) -> None:

@@ -213,7 +213,9 @@ def test_an_adapter_that_is_pushed_to_the_hub_is_evaluated_by_its_name(
     ]
     with Run.create(load_config("pawn-cpu", settings), tmp_path / "run"):
         pass
-    assert "pushed: " in export(tmp_path / "run", "--member", "S1", "--push", "me/s1")
+    assert "pushed: " in export(
+        tmp_path / "run", "--member", "S1", "--push", "me/s1", "--base", "pawn"
+    )
     files = hub.repositories["models/me/s1"]
     assert {"README.md", "adapter_config.json", "adapter_model.safetensors"} <= set(files)
     assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == "pawn"
