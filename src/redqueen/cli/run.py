@@ -27,7 +27,7 @@ from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import write_report
 from redqueen.config.study import load_study
 from redqueen.config.toml import find_recipe, load_config, recipe_names
-from redqueen.core.build import Arm, check_shared
+from redqueen.core.build import Arm, check_arms
 from redqueen.core.run import Run, StepResult
 from redqueen.errors import RedQueenError
 from redqueen.report.trackers import Trackers, check_trackers, sample_rows, track
@@ -153,7 +153,7 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> N
     check_trackers(config.trackers)
     check_suite(config)
     if dry_run:
-        check_shared(arms)
+        check_arms(arms)
         show_plan(arms)
         return
     with Run.create(arms, out, name) as run:
