@@ -201,13 +201,24 @@ def _play(run: Run) -> None:
     early = bool(run.stop_reason) and not all(world.has_enough_tokens for world in run.worlds)
     if run.stop_reason:
         note(run.stop_reason, "bold red" if early else "")
-    steps_s = time.monotonic() - started
-    show_final(run, measure(run), run.step - first, steps_s)
-    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
-        write_report([folder])
-    show_next(run)
+    try:
+        _finish(run, run.step - first, time.monotonic() - started)
+    except KeyboardInterrupt as interrupt:
+        note(
+            "every step is played and kept, but what comes after them is not done. "
+            f"Do it with: redqueen resume {folder}"
+        )
+        raise typer.Exit(SIGNALLED + (interrupt.args or (signal.SIGINT,))[0]) from interrupt
     if early:
         raise typer.Exit(STOPPED_EARLY)
+
+
+def _finish(run: Run, steps: int, steps_s: float) -> None:
+    """Measure it and show what came of it; a resume of a run that is over does this again."""
+    show_final(run, measure(run), steps, steps_s)
+    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
+        write_report([run.folder])
+    show_next(run)
 
 
 def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepResult) -> None:
