@@ -206,6 +206,10 @@ COMMANDS = {
     "run --dry-run --set 'stop.drift={\"names/code_x\"=1}'": "unknown task kind of this run 'code_x'",
     "fork run1 --set steps=2 --set stop.drift={a=1}": "stop.drift: unknown metric 'a'.",
     "serve --base pawn --threads 100000": "Invalid value for '--threads': Input should be less than or equal",
+    "resume run1 --set x=1": "a run goes on with its own settings. `redqueen fork RUN --set",
+    "chat run1 --prompt ''": "--prompt is empty: say something, or leave it out and talk",
+    "report run1 --problem ''": "the key is empty: give the first characters of a problem's key",
+    "play run1 --problem '' --answer 1": "the key is empty: give the first characters of a",
     "bench nope": "unknown command 'nope'. Choose from: blocks, engine, evolve, sandbox",
 }
 
