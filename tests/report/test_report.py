@@ -664,6 +664,53 @@ def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
         assert browser.problems == []
 
 
+@needs_chromium
+def test_programs_have_colors_and_are_the_same_text(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    parts = {
+        "py-keyword": ["def", "for", "in", "if", "else", "return"],
+        "py-number": ["0x1f", "2.5e-3"],
+        "py-comment": ["# an 'odd' one"],
+        "py-text": ["rb'\\''", '"it\'s # no comment"', "'''a\nb'''", "'unfinished"],
+    }
+    program = (
+        "def f(x1, s):  # an 'odd' one\n    for c in s:\n        x1 += 0x1f - 2.5e-3 if c else bar\n"
+        f"    t = {' + '.join(parts['py-text'][:3])}\n    return t, <b>'unfinished\n"
+    )
+    with open_tab() as browser:
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('.py-keyword').length > 3")
+        made = f"html('pre', {{}}, pythonNodes({json.dumps(program)}))"
+        assert browser.evaluate(f"{made}.textContent") == program
+        for name, texts in parts.items():
+            found = f"[...{made}.querySelectorAll('.{name}')].map(one => one.textContent)"
+            assert browser.evaluate(found) == texts
+        assert browser.problems == []
+
+
+@needs_chromium
+def test_a_problem_of_the_beginning_the_middle_and_the_end_stand_side_by_side(
+    run: Path, tmp_path: Path
+) -> None:
+    report(run, tmp_path / "report.html")
+    headings = "[...document.querySelectorAll('.times .side > h4')].map(one => one.textContent)"
+    with open_tab() as browser:
+        browser.resize(1400, 900)
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('.times .side').length === 3")
+        shown = browser.evaluate(headings)
+        steps = [int(re.findall(r"step (\d+)", text)[0]) for text in shown]
+        assert steps[0] < 4 < steps[1] < 9 < steps[2]
+        assert [text.split(" ")[0] for text in shown] == ["beginning", "middle", "end"]
+        assert len({text.split(" · ")[3] for text in shown}) == 1
+        browser.click(".times button")
+        assert browser.evaluate(headings) != shown
+        choose = "(s => { s.value = 'code_f'; s.dispatchEvent(new Event('change')) })"
+        browser.evaluate(f"{choose}(document.querySelector('[name=kind]'))")
+        assert all("code_f" in text for text in browser.evaluate(headings))
+        assert browser.problems == []
+
+
 def test_pictures_without_a_browser_are_refused_before_any_work(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
