@@ -25,7 +25,7 @@ from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base, locate
 from redqueen.models.bundled import BUNDLED, place_of
 from redqueen.report.export.members import export_soup
-from redqueen.report.export.problems import difficulty_rating, list_problems
+from redqueen.report.export.problems import _write_parquet, difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
 from redqueen.stages.evolve.merge import merge_adapters
 from redqueen.tasks.sources import read_payloads
@@ -344,8 +344,20 @@ def test_a_problem_that_is_solved_half_of_the_time_is_as_hard_as_the_student_is_
 
 def test_parquet_has_the_same_rows(run: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
-    export(run, "--problems", "--format", "parquet", "--out", tmp_path / "data")
-    assert (
-        parquet.read_table(tmp_path / "data" / "problems.parquet").column("solve_rate").null_count
-        == 0
-    )
+    export(run, "--problems", "--all", "--format", "parquet", "--out", tmp_path / "data")
+    export(run, "--problems", "--all", "--out", tmp_path / "lines")
+    rows = parquet.read_table(tmp_path / "data" / "problems.parquet").to_pylist()
+    lines = (tmp_path / "lines" / "problems.jsonl").read_text().splitlines()
+    assert rows == [json.loads(line) for line in lines]
+
+
+def test_parquet_has_the_columns_of_every_kind(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
+    rows = [
+        {"kind": "a", "inputs": ["1"], "size": 3, "shown": []},
+        {"kind": "b", "clues": {"x": 1}, "size": "large", "shown": []},
+    ]
+    _write_parquet(rows, tmp_path / "rows.parquet")
+    first, second = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert first == {"kind": "a", "inputs": ["1"], "size": "3", "shown": [], "clues": None}
+    assert second["clues"] == {"x": 1} and (second["inputs"], second["size"]) == (None, '"large"')

@@ -174,5 +174,16 @@ def _require_pyarrow() -> None:
 
 
 def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
-    table = importlib.import_module("pyarrow").Table.from_pylist(rows)
+    """With the columns of all kinds: of rows of its own, pyarrow takes those of the first alone."""
+    pyarrow = importlib.import_module("pyarrow")
+
+    def column(name: str) -> Any:
+        values = [row.get(name) for row in rows]
+        try:
+            return pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # kinds differ in what it holds
+            return pyarrow.array([None if one is None else json.dumps(one) for one in values])
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = pyarrow.table({name: column(name) for name in names})
     importlib.import_module("pyarrow.parquet").write_table(table, path)
