@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -353,7 +354,7 @@ def test_parquet_has_the_same_rows(run: Path, tmp_path: Path) -> None:
 
 def test_parquet_has_the_columns_of_every_kind(tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"kind": "a", "inputs": ["1"], "size": 3, "shown": []},
         {"kind": "b", "clues": {"x": 1}, "size": "large", "shown": []},
     ]

@@ -41,7 +41,7 @@ def _explain(item: Any, path: str, names: Sequence[str]) -> str:
         return f"takes at most {plural(item['ctx']['max_length'], 'item')}"
     if kind == "missing" and isinstance(item["loc"][-1], int):
         return f"takes at least {plural(item['loc'][-1] + 1, 'item')}"
-    return _TAKES.get(kind.partition("_")[0], item["msg"].replace("Input should", "must"))
+    return _TAKES.get(kind.partition("_")[0], str(item["msg"]).replace("Input should", "must"))
 
 
 def _show(value: Any) -> str:

@@ -171,7 +171,7 @@ const EXPLAINED = {
     "More trivial, shown or repeated answers: they can be guessed, so a higher solve rate says little."],
   "people-rows": [
     "What people did: problems they posed, vetoed, rated or answered, and what came of it.",
-    "Posed problems are accepted, and solved by some attempts and not by others: students learn from them.",
+    "What they posed is accepted, and solved by some attempts and not by others: students learn from it.",
     "Most are rejected. The outcome says why."],
   "preferred-teachers": [
     "Which of two problems people would rather learn from, without seeing who wrote them, added up by teacher.",
