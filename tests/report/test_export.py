@@ -203,6 +203,7 @@ def test_an_adapter_for_other_machines_names_a_base_that_they_find(
     assert (folder / "README.md").read_text().startswith("---\nlicense: mit\nbase_model: me/pawn\n")
     export(run, "--member", "S1", "--base", "me/pawn", "--out", tmp_path / "local")
     assert named(tmp_path / "local") == "me/pawn"
+    assert "license: apache-2.0\n" in (tmp_path / "local" / "README.md").read_text()
     own = export_soup(run, tmp_path / "own", portable=True, base="pawn")
     assert named(own) == "pawn" and (own / "base" / "config.json").exists()
 

@@ -15,7 +15,7 @@ def name_base(view: RunView, given: str | None, *, portable: bool) -> str:
     """The name of a bundled base or one on the hub, else the absolute path of what is on this
     machine. A portable export has what was given, or a name on the hub: nothing else is found on
     other machines."""
-    own = str(view.setting("base", view.about.get("base", "")))
+    own = own_base(view)
     if portable and given is None and not _was_on_hub(view, own):
         raise ConfigError(
             f"the base '{own}' has no name on the hub, so that nobody could load the adapter: say "
@@ -24,6 +24,11 @@ def name_base(view: RunView, given: str | None, *, portable: bool) -> str:
         )
     base = given or own
     return base if portable or base in BUNDLED else place_of(base)
+
+
+def own_base(view: RunView) -> str:
+    """As the run was given it."""
+    return str(view.setting("base", view.about.get("base", "")))
 
 
 def _was_on_hub(view: RunView, own: str) -> bool:

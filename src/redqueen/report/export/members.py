@@ -11,7 +11,7 @@ from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import SOUP
 from redqueen.ledger.store import base_weights
 from redqueen.models.bundled import BUNDLED
-from redqueen.report.export.base_names import license_of_base, name_base
+from redqueen.report.export.base_names import license_of_base, name_base, own_base
 from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
@@ -167,7 +167,7 @@ def _facts(
         name=name,
         run=view.name,
         base=base,
-        license_id=license_id or license_of_base(base),
+        license_id=license_id or license_of_base(base) or license_of_base(own_base(view)),
         rank=rank,
         step=step,
         steps=about.get("steps", "?"),
