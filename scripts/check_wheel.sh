@@ -35,7 +35,7 @@ redqueen run --set steps=2 --out run
 redqueen report run
 redqueen eval run --suite heldout-quick --limit 20
 redqueen export run --member S0 --out adapter
-redqueen export run --problems --out problems
+redqueen export run --problems --all --out problems
 redqueen export run --problems --as trl --all --out rows
 redqueen plot run --out curves.pdf
 redqueen digest run

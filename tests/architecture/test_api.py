@@ -13,9 +13,9 @@ REPOSITORY = Path(__file__).parents[2]
 SIGNATURES = {
     "evaluate": "(target, suite, *, members, world, base, data, limit, samples, temperature, "
     "max_tokens, style, prompt_format, reasoning, device, dtype, cache, graders, on_progress)",
-    "export_member": "(run, member, out, *, merged, world, base, portable)",
-    "export_problems": "(run, out, form, world, *, license_id)",
-    "export_soup": "(run, out, *, merge, merged, world, base, portable)",
+    "export_member": "(run, member, out, *, merged, world, base, portable, license_id)",
+    "export_problems": "(run, out, form, world, *, license_id, everything)",
+    "export_soup": "(run, out, *, merge, merged, world, base, portable, license_id)",
     "load_config": "(recipe, settings, **changes)",
     "load_study": "(path, settings, only)",
     "open_run": "(folder)",

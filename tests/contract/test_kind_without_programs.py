@@ -141,7 +141,7 @@ def test_it_is_reported_exported_and_read_back(tmp_path: Path, settings: list[st
     assert "arithmetic:Arithmetic" in page
     with rq.open_run(run.folder) as reader:
         problems = list(reader.problems())
-    path = rq.export_problems(run.folder, tmp_path / "data")
+    path = rq.export_problems(run.folder, tmp_path / "data", everything=True)
     payloads = read_payloads(path, [NAME])
     assert sorted(map(str, payloads)) == sorted(
         str((NAME, Sum(**problem["payload"]))) for problem in problems
@@ -153,7 +153,8 @@ def test_it_is_reported_exported_and_read_back(tmp_path: Path, settings: list[st
 def test_a_file_of_its_problems_is_what_students_learn_from_without_teachers(
     tmp_path: Path, settings: list[str]
 ) -> None:
-    path = rq.export_problems(played(tmp_path / "run", settings).folder, tmp_path / "data")
+    first = played(tmp_path / "run", settings).folder
+    path = rq.export_problems(first, tmp_path / "data", everything=True)
     fixed = [*settings, f"fixed.source={path}", "fixed.problems=6", "steps=3"]
     with scripted_run(tmp_path / "fixed", NoSandbox(SandboxConfig()), [], STUDENTS, fixed) as run:
         play(run)

@@ -96,7 +96,7 @@ def test_an_old_run_is_listed_reported_compared_exported_and_left_as_it_was(
     assert [(run.steps_done, run.problem) for run in list_runs(tmp_path)] == [(3, "")]
     call("report", old, "--out", tmp_path / "report.html")
     assert json.loads(call("compare", old, "--json"))["arms"][1]["arm"] == "fixed"
-    call("export", old, "--problems", "--out", tmp_path / "data")
+    call("export", old, "--problems", "--all", "--out", tmp_path / "data")
     exported = (tmp_path / "data" / "problems.jsonl").read_text().splitlines()
     assert exported and "def f(" in json.loads(exported[0])["program"]
     assert len(digest(old)) == 64

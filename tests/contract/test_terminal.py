@@ -41,13 +41,22 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "words",
-    [["runs", ".."], ["lineage"], ["open"], ["compare"], ["report"], ["report", "--problem", ""]],
+    [
+        ["runs", ".."],
+        ["lineage"],
+        ["open"],
+        ["compare"],
+        ["report"],
+        ["report", "--problem", "KEY"],
+    ],
     ids=" ".join,
 )
 def test_no_control_code_of_a_run_reaches_the_terminal(
     words: list[str], folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command, *rest = words
+    with closing(sqlite3.connect(folder / "run.sqlite")) as connection:
+        (key,) = connection.execute("SELECT problem FROM problems").fetchone()
+    command, *rest = [key if word == "KEY" else word for word in words]
     monkeypatch.setenv("COLUMNS", "400")
     monkeypatch.chdir(tmp_path)
     arguments = [command, str(folder), *rest] if rest != [".."] else [command, str(folder.parent)]
@@ -59,6 +68,16 @@ def test_no_control_code_of_a_run_reaches_the_terminal(
     assert result.exit_code == 0, result.output
     assert re.findall(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", result.output) == []
     assert "\\u001b[2J" in result.output or command in ("report", "compare"), result.output
+
+
+def test_in_a_pipe_a_finding_is_a_line_without_blanks_at_its_end(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    words = ["report", str(folder), "--out", str(tmp_path / "page.html")]
+    lines = CliRunner().invoke(command_line.app, words, catch_exceptions=False).output.splitlines()
+    assert any(line.startswith("· 3 of 3 steps") and line.endswith("correct.") for line in lines)
+    assert lines == [line.rstrip() for line in lines]
 
 
 def test_whatever_is_printed_is_text_and_keeps_the_layout() -> None:

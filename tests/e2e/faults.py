@@ -37,7 +37,7 @@ def commands(place: Path) -> dict[str, list[str | Path]]:
         "crossplay": ["crossplay", run, "--each", "1"],
         "export --soup": ["export", run, "--soup", "--out", place / "soup"],
         "export --merged": ["export", run, "--soup", "--merged", "--out", place / "merged"],
-        "export --problems": ["export", run, "--problems", "--out", place / "problems"],
+        "export --problems": ["export", run, "--problems", "--all", "--out", place / "problems"],
         "verify": ["verify", EXAMPLES / "proposals.jsonl", "--out", place / "verified"],
         "sandbox run": ["sandbox", "run", EXAMPLES / "programs.jsonl", "--out", place / "outcomes"],
         "pawn suites": ["pawn", "suites", "--each", "1", "--out", place / "suites"],

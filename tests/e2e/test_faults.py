@@ -174,6 +174,6 @@ def test_cross_play_and_a_second_run_are_refused_while_another_process_is_at_the
         assert f"is locked by process {first.process.pid}." in second.err
     assert f"{folder} already has a run." in begin(*tiny(folder)).wait(2).err
     begin("report", folder, "--out", tmp_path / "report.html").wait()
-    begin("export", folder, "--problems", "--out", tmp_path / "problems").wait()
+    begin("export", folder, "--problems", "--all", "--out", tmp_path / "problems").wait()
     first.signal(signal.SIGCONT)
     first.wait()

@@ -114,6 +114,25 @@ def test_a_second_ctrl_c_ends_at_once_and_loses_no_step(begin: Begin, tmp_path: 
     )
 
 
+def test_a_run_that_is_ended_while_it_measures_itself_says_how_to_go_on_and_then_does(
+    begin: Begin, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    suites = ("evaluate.suite=heldout-quick", "evaluate.limit=6", "evaluate.votes=1")
+    settings = ("steps=1", *suites, "evaluate.others=['heldout-deduction']")
+    command = begin(*tiny(folder, *settings)).until("measuring the base and .* on heldout-quick")
+    command.signal(signal.SIGTERM)
+    command.wait(143)
+    assert "redqueen: ended by SIGTERM\n" in command.err
+    assert f"Do it with: redqueen resume {folder}\n" in command.err
+    listed = begin("runs", folder).wait()
+    assert "done, not measured" in listed.out and "redqueen resume" in listed.err
+    again = begin("resume", folder).wait()
+    assert "on heldout-quick, 6 problems" in again.err and "the base solves" in again.out
+    assert "on heldout-deduction" not in again.err  # it was measured before
+    assert "not measured" not in begin("runs", folder).wait().out
+
+
 def test_a_run_that_is_killed_again_and_again_has_the_records_of_one_that_is_not(
     begin: Begin, tmp_path: Path, straight: Path
 ) -> None:

@@ -293,10 +293,10 @@ def test_a_part_of_a_study_is_played_by_naming_arms_and_seeds() -> None:
 def test_arms_that_differ_in_what_is_shared_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text("[arms.a]\nsteps = 1\n[arms.b]\nsteps = 2\n")
-    from redqueen.core.build import check_shared
+    from redqueen.core.build import check_arms
 
     with pytest.raises(ConfigError, match="'a' and 'b' differ in 'steps'"):
-        check_shared(load_study(path, []))
+        check_arms(load_study(path, []))
 
 
 def test_an_unknown_part_of_a_study_is_named(tmp_path: Path) -> None:

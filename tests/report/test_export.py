@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,7 +26,7 @@ from redqueen.models.adapter import LoraPair
 from redqueen.models.base import PAWN, load_base, locate
 from redqueen.models.bundled import BUNDLED, place_of
 from redqueen.report.export.members import export_soup
-from redqueen.report.export.problems import difficulty_rating, list_problems
+from redqueen.report.export.problems import _write_parquet, difficulty_rating, list_problems
 from redqueen.report.run_view import open_views
 from redqueen.stages.evolve.merge import merge_adapters
 from redqueen.tasks.sources import read_payloads
@@ -174,6 +175,39 @@ def test_a_base_is_recorded_where_other_tools_find_it(tmp_path: Path) -> None:
     assert locate(str(BUNDLED["pawn-games"])).name == "pawn-games"
 
 
+def test_an_adapter_for_other_machines_names_a_base_that_they_find(
+    run: Path, tmp_path: Path
+) -> None:
+    """What is played on a folder is recorded by the folder's last name, which nobody finds."""
+
+    def played_on(base: str, recorded: str) -> Path:
+        other = Path(shutil.copytree(run, tmp_path / recorded / "run"))
+        with contextlib.closing(sqlite3.connect(other / "run.sqlite")) as ledger, ledger:
+            patch = json.dumps({"base": base})
+            ledger.execute("UPDATE worlds SET config = json_patch(config, ?)", (patch,))
+            ledger.execute("UPDATE run SET value = ? WHERE name = 'base'", (recorded,))
+        return other
+
+    def named(folder: Path) -> str:
+        config = json.loads((folder / "adapter_config.json").read_text())
+        return str(config["base_model_name_or_path"])
+
+    for other in (run, played_on("models/qwen", "qwen"), played_on(str(tmp_path), tmp_path.name)):
+        with pytest.raises(ConfigError, match="--base owner/name, or push full weights"):
+            export_soup(other, tmp_path / "pushed", portable=True)
+        assert not (tmp_path / "pushed").exists()
+    on_hub = played_on("owner/model", "owner/model")
+    assert named(export_soup(on_hub, tmp_path / "hub", portable=True)) == "owner/model"
+    folder = export_soup(run, tmp_path / "given", portable=True, base="me/pawn", license_id="mit")
+    assert named(folder) == "me/pawn" and not (folder / "base").exists()
+    assert (folder / "README.md").read_text().startswith("---\nlicense: mit\nbase_model: me/pawn\n")
+    export(run, "--member", "S1", "--base", "me/pawn", "--out", tmp_path / "local")
+    assert named(tmp_path / "local") == "me/pawn"
+    assert "license: apache-2.0\n" in (tmp_path / "local" / "README.md").read_text()
+    own = export_soup(run, tmp_path / "own", portable=True, base="pawn")
+    assert named(own) == "pawn" and (own / "base" / "config.json").exists()
+
+
 def test_the_soup_is_the_nearest_adapter_to_the_mean(
     run: Path, engine: TorchEngine, tmp_path: Path
 ) -> None:
@@ -274,7 +308,7 @@ def test_an_unknown_member_and_a_full_folder_are_refused(run: Path, tmp_path: Pa
 
 
 def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
-    export(run, "--problems", "--out", tmp_path / "data")
+    assert "left out" not in export(run, "--problems", "--all", "--out", tmp_path / "data")
     rows = [
         json.loads(line) for line in (tmp_path / "data" / "problems.jsonl").read_text().splitlines()
     ]
@@ -285,7 +319,14 @@ def test_exported_problems_can_be_read_back(run: Path, tmp_path: Path) -> None:
         assert len(rows) == connection.execute("SELECT count(*) FROM problems").fetchone()[0]
     assert [sum(row[name] for row in rows) for name in ("attempts", "correct")] == list(stored)
     assert len(read_payloads(tmp_path / "data" / "problems.jsonl")) == len(rows)
-    assert f"{len(rows)} problems" in (tmp_path / "data" / "README.md").read_text()
+    card = (tmp_path / "data" / "README.md").read_text()
+    assert f"{len(rows)} problems" in card and "left out" not in card
+    said = export(run, "--problems", "--out", tmp_path / "some")
+    some = read_payloads(tmp_path / "some" / "problems.jsonl")
+    assert len(some) == sum(0 < row["solve_rate"] < 1 for row in rows)
+    left_out = len(rows) - len(some)
+    assert f"{left_out} of {len(rows)} problems are left out" in said and "`--all` keeps" in said
+    assert "are left out." in (tmp_path / "some" / "README.md").read_text()
 
 
 def test_children_have_their_ancestors_in_the_data(tmp_path: Path) -> None:
@@ -305,8 +346,20 @@ def test_a_problem_that_is_solved_half_of_the_time_is_as_hard_as_the_student_is_
 
 def test_parquet_has_the_same_rows(run: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
-    export(run, "--problems", "--format", "parquet", "--out", tmp_path / "data")
-    assert (
-        parquet.read_table(tmp_path / "data" / "problems.parquet").column("solve_rate").null_count
-        == 0
-    )
+    export(run, "--problems", "--all", "--format", "parquet", "--out", tmp_path / "data")
+    export(run, "--problems", "--all", "--out", tmp_path / "lines")
+    rows = parquet.read_table(tmp_path / "data" / "problems.parquet").to_pylist()
+    lines = (tmp_path / "lines" / "problems.jsonl").read_text().splitlines()
+    assert rows == [json.loads(line) for line in lines]
+
+
+def test_parquet_has_the_columns_of_every_kind(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet", reason="the extra `parquet` is not installed")
+    rows: list[dict[str, Any]] = [
+        {"kind": "a", "inputs": ["1"], "size": 3, "shown": []},
+        {"kind": "b", "clues": {"x": 1}, "size": "large", "shown": []},
+    ]
+    _write_parquet(rows, tmp_path / "rows.parquet")
+    first, second = parquet.read_table(tmp_path / "rows.parquet").to_pylist()
+    assert first == {"kind": "a", "inputs": ["1"], "size": "3", "shown": [], "clues": None}
+    assert second["clues"] == {"x": 1} and (second["inputs"], second["size"]) == (None, '"large"')

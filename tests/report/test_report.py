@@ -485,6 +485,28 @@ def test_a_short_run_raises_no_alarm_because_members_begin_alike() -> None:
     assert not any("correlation" in finding.text for finding in list_findings(short))
 
 
+@pytest.mark.parametrize("steps", [1, 2, 7])
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"solve/all_pass_frac": 0.8},
+        {"solve/zero_pass_frac": 0.8},
+        {"solve/pass_rate": 0.99},
+        {"solve/pass_rate": 0.01},
+        {"solve/malformed_frac": 0.9},
+        {"verify/valid_frac": 0.1},
+        {"drift/foreign/student": 0.9},
+        {"solve/reasoning_frac/code_o": 0.9},
+    ],
+)
+def test_the_end_of_a_run_of_a_few_steps_is_not_judged(steps: int, line: dict[str, float]) -> None:
+    metrics = {name: [0.3] * (steps - 1) + [value] for name, value in line.items()}
+    told = list_findings(figures(steps_done=steps, steps_wanted=steps, metrics=metrics))
+    assert {finding.level for finding in told} == {"fact"}
+    assert any("too short for trends" in finding.text for finding in told)
+    assert not any("reason" in finding.text for finding in told)
+
+
 def test_what_problems_look_like_is_read_from_the_ledger(run: Path) -> None:
     (view,) = gather_runs([run])
     drift = view["drift"]
@@ -541,15 +563,16 @@ def test_students_who_come_to_reason_are_spoken_of() -> None:
     ]
 
 
-def test_every_figure_of_the_main_sections_is_explained() -> None:
+def test_every_figure_says_what_it_is_and_what_is_good_and_bad() -> None:
     web = resources.files("redqueen.report") / "web"
-    figures = set(re.findall(r'\{ id: "([\w-]+)", (?!short)', (web / "figures.js").read_text()))
-    explained = set(re.findall(r'^  "?([\w-]+)"?: \[$', (web / "explained.js").read_text(), re.M))
-    # tables and lists, whose notes say all, and games, whose titles are questions
-    plain = {"most-common", "operators", "surface-drift", "verdicts", "gains", "game-rewards"}
-    plain |= {"role-ratings", "transcripts"}
-    assert explained <= figures
-    assert figures - explained == plain
+    text = (web / "figures.js").read_text() + (web / "people.js").read_text()
+    figures = set(re.findall(r'\{ id: "([\w-]+)", (?:wide|title|note|panels|custom)', text))
+    texts = (web / "explained.js").read_text()
+    explained = dict(re.findall(r'^  "([\w-]+)": \[\n(.*?)\],$', texts, re.M | re.S))
+    assert explained.keys() == figures and len(figures) > 40
+    for name, sentences in explained.items():
+        parts = re.findall(r'^    "(.+)",?$', sentences, re.M)
+        assert len(parts) == 3 and all(part[-1] in ".?" for part in parts), name
 
 
 @needs_chromium
@@ -638,6 +661,53 @@ def test_a_browser_shows_hostile_text_as_text_and_has_nothing_to_complain_about(
         assert (tmp_path / "tree.png").read_bytes().startswith(b"\x89PNG") and (
             tmp_path / "tree.png"
         ).stat().st_size > 5000
+        assert browser.problems == []
+
+
+@needs_chromium
+def test_programs_have_colors_and_are_the_same_text(run: Path, tmp_path: Path) -> None:
+    report(run, tmp_path / "report.html")
+    parts = {
+        "py-keyword": ["def", "for", "in", "if", "else", "return"],
+        "py-number": ["0x1f", "2.5e-3"],
+        "py-comment": ["# an 'odd' one"],
+        "py-text": ["rb'\\''", '"it\'s # no comment"', "'''a\nb'''", "'unfinished"],
+    }
+    program = (
+        "def f(x1, s):  # an 'odd' one\n    for c in s:\n        x1 += 0x1f - 2.5e-3 if c else bar\n"
+        f"    t = {' + '.join(parts['py-text'][:3])}\n    return t, <b>'unfinished\n"
+    )
+    with open_tab() as browser:
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('.py-keyword').length > 3")
+        made = f"html('pre', {{}}, pythonNodes({json.dumps(program)}))"
+        assert browser.evaluate(f"{made}.textContent") == program
+        for name, texts in parts.items():
+            found = f"[...{made}.querySelectorAll('.{name}')].map(one => one.textContent)"
+            assert browser.evaluate(found) == texts
+        assert browser.problems == []
+
+
+@needs_chromium
+def test_a_problem_of_the_beginning_the_middle_and_the_end_stand_side_by_side(
+    run: Path, tmp_path: Path
+) -> None:
+    report(run, tmp_path / "report.html")
+    headings = "[...document.querySelectorAll('.times .side > h4')].map(one => one.textContent)"
+    with open_tab() as browser:
+        browser.resize(1400, 900)
+        browser.open((tmp_path / "report.html").as_uri())
+        browser.wait_for("document.querySelectorAll('.times .side').length === 3")
+        shown = browser.evaluate(headings)
+        steps = [int(re.findall(r"step (\d+)", text)[0]) for text in shown]
+        assert steps[0] < 4 < steps[1] < 9 < steps[2]
+        assert [text.split(" ")[0] for text in shown] == ["beginning", "middle", "end"]
+        assert len({text.split(" · ")[3] for text in shown}) == 1
+        browser.click(".times button")
+        assert browser.evaluate(headings) != shown
+        choose = "(s => { s.value = 'code_f'; s.dispatchEvent(new Event('change')) })"
+        browser.evaluate(f"{choose}(document.querySelector('[name=kind]'))")
+        assert all("code_f" in text for text in browser.evaluate(headings))
         assert browser.problems == []
 
 

@@ -63,5 +63,7 @@ def test_mlflow_has_figures_settings_and_texts(
     assert run.data.params == {"steps": "2", "update.kl": "0.1"}
     history = client.get_metric_history(run.info.run_id, "solve/pass_rate")
     assert [(one.step, one.value) for one in history] == [(1, 0.25), (2, 0.5)]
-    (texts,) = tmp_path.rglob("samples/000002.json")
-    assert json.loads(texts.read_text()) == {"samples": ROWS}
+    table = client.load_table(experiment.experiment_id, "samples/000000.json")
+    assert list(table.columns) == list(ROWS[0]) and table.values.tolist() == 2 * [
+        list(ROWS[0].values())
+    ]

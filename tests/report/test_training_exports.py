@@ -39,11 +39,17 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_problems_that_teach_nothing_are_left_out_unless_asked_for(
-    run: Path, tmp_path: Path
+    run: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    some = read(export_training(run, tmp_path / "some", "trl"), "problems.jsonl")
+    with caplog.at_level("INFO", "redqueen"):
+        some = read(export_training(run, tmp_path / "some", "trl"), "problems.jsonl")
+        plain = read(export_problems(run, tmp_path / "plain").parent, "problems.jsonl")
+        export_attempts(run, tmp_path / "sft", "sft")
+    assert {row["id"] for row in some} == {row["problem"] for row in plain}
     everything = export_training(run, tmp_path / "all", "trl", everything=True)
     rates = [row["solve_rate"] for row in read(everything, "problems.jsonl")]
+    told = f"{len(rates) - len(some)} of {len(rates)} problems are left out"
+    assert [told in message for message in caplog.messages] == [True] * 3
     assert {0, 1} & set(rates) and len(some) == sum(0 < rate < 1 for rate in rates) > 0
     assert all(0 < row["solve_rate"] < 1 for row in some)
     assert all(row["difficulty"] == 1 - row["solve_rate"] for row in some)
@@ -207,7 +213,9 @@ def test_an_adapter_that_is_pushed_to_the_hub_is_evaluated_by_its_name(
     ]
     with Run.create(load_config("pawn-cpu", settings), tmp_path / "run"):
         pass
-    assert "pushed: " in export(tmp_path / "run", "--member", "S1", "--push", "me/s1")
+    assert "pushed: " in export(
+        tmp_path / "run", "--member", "S1", "--push", "me/s1", "--base", "pawn"
+    )
     files = hub.repositories["models/me/s1"]
     assert {"README.md", "adapter_config.json", "adapter_model.safetensors"} <= set(files)
     assert json.loads(files["adapter_config.json"])["base_model_name_or_path"] == "pawn"

@@ -151,7 +151,7 @@ def test_a_domain_plays_a_whole_run(domain: str, tmp_path: Path) -> None:
     assert any(name.startswith("complexity/") for name in metrics)
     page = rq.report(folder, tmp_path / "report.html").read_text()
     assert all(kind in page for kind in kinds)
-    path = rq.export_problems(folder, tmp_path / "data")
+    path = rq.export_problems(folder, tmp_path / "data", everything=True)
     problems = [
         tuple(row) for row in rows(folder, "SELECT DISTINCT problem FROM problems WHERE step > 0")
     ]

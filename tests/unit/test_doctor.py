@@ -1,12 +1,14 @@
 """`redqueen doctor` as a person reads it."""
 
 import importlib.metadata
+import re
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from redqueen.cli import doctor
+from redqueen.cli.console import VisibleConsole
 from redqueen.cli.doctor import EXTRAS, Finding, show_findings
 
 FOUND = [
@@ -43,15 +45,27 @@ def test_what_must_be_done_comes_first(capsys: pytest.CaptureFixture[str]) -> No
 
 
 def test_a_ready_machine_fits_in_80_columns_and_half_a_screen(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    show_findings(FOUND, ready=True)
-    out = capsys.readouterr().out
+    console = VisibleConsole(markup=True, force_terminal=True, width=80, no_color=True)
+    show_findings(FOUND, ready=True, console=console)
+    out = re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
     assert out.startswith("ready")
     assert "✗" not in out and "wall: namespaces" in out and "1 of 2 walls" in out
     assert max(map(len, out.splitlines())) <= 80 and len(out.splitlines()) < 15
     assert out.index("wandb") < out.index("found") < out.index("gguf")
+
+
+def test_in_a_pipe_every_finding_is_a_line_without_blanks_at_its_end(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    long = Finding("sandbox", "seccomp", False, " ".join(["down: it is not there"] * 9))
+    show_findings([*FOUND, long], ready=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert sum("seccomp" in line for line in lines) == 1
+    assert any(line.endswith(long.detail) for line in lines)
+    assert lines == [line.rstrip() for line in lines]
 
 
 def test_the_tokens_of_a_base_are_those_of_all_parts_of_its_training() -> None:

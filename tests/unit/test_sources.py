@@ -10,6 +10,7 @@ from random import Random
 import pytest
 
 from redqueen.config.stages import ArchiveConfig, FixedConfig, VerifyConfig
+from redqueen.config.toml import load_config
 from redqueen.errors import ConfigError, DataError
 from redqueen.records import Problem, Rejection
 from redqueen.sandbox.pool import SandboxPool
@@ -67,12 +68,10 @@ def test_higher_tiers_are_harder(pool: SandboxPool) -> None:
 
 @pytest.mark.parametrize("tiers", [(0, 3), (3, 2), (1, 11)])
 def test_impossible_tiers_are_named(tiers: tuple[int, int]) -> None:
-    with pytest.raises(
-        ConfigError, match=r"fixed.tiers: the lowest and the highest tier, from 1 to 10"
-    ):
-        load_source(FixedConfig(tiers=tiers), EVERY)
-    with pytest.raises(ConfigError, match=r"archive.seed_tiers"):
-        seed_payloads(ArchiveConfig(seeds="pawn", seed_tiers=tiers), EVERY, 0)
+    for name in ("fixed.tiers", "archive.seed_tiers"):
+        message = f"{name}: the lowest and the highest tier, from 1 to 10; got "
+        with pytest.raises(ConfigError, match=message):
+            load_config(None, [f"{name}={list(tiers)}"])
 
 
 def test_pawn_knows_no_kinds_but_its_own() -> None:

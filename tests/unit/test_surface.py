@@ -10,7 +10,7 @@ from redqueen.benchmarks.suite import BASE
 from redqueen.evaluate.suites import load_suite
 from redqueen.tasks import load_kind
 from redqueen.tasks.prompts.compact import write_blocks
-from redqueen.tasks.surface import Surface, foreign_letters, is_shown, measure_drift
+from redqueen.tasks.surface import WATCHED, Surface, foreign_letters, is_shown, measure_drift
 from tests.problems import code_problem
 from tests.scripted import (
     Script,
@@ -47,6 +47,16 @@ def test_a_message_that_has_a_line_of_the_program_is_seen() -> None:
     for message, tells in (("it grows", 0.0), ("it is 3 * number + 1", 1.0)):
         problem = code_problem(program, inputs, outputs, "code_f", message)
         assert load_kind("code_f").surface(problem)["message_tells"] == tells
+
+
+def test_every_metric_that_a_kind_has_can_be_watched() -> None:
+    surfaces = [
+        (item.kind, load_kind(item.kind).surface(item.fields["problem"]))
+        for suite in ("heldout-quick", "heldout-logic")
+        for item in load_suite(suite).items(None, None)
+    ]
+    measured = measure_drift(surfaces, {"teacher": ["ab"]})
+    assert {name.split("/")[1] for name in measured} == WATCHED
 
 
 def test_drift_is_measured_by_kind_and_role() -> None:

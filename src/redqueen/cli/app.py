@@ -112,4 +112,4 @@ def main() -> None:
 def _end(number: int, frame: object) -> None:
     # not by a stream: the signal may have come while that was being written to
     os.write(2, f"redqueen: ended by {signal.Signals(number).name}\n".encode())
-    raise KeyboardInterrupt
+    raise KeyboardInterrupt(number)

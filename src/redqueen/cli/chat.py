@@ -6,6 +6,7 @@ import typer
 
 from redqueen.cli.console import note
 from redqueen.cli.options import Device, MovedBase
+from redqueen.errors import ConfigError
 from redqueen.report.escape import escape_controls
 
 
@@ -24,6 +25,9 @@ def chat(
 ) -> None:
     """Chat with a member of a run. An empty line or Ctrl-D ends it."""
     from redqueen.serve.conversation import Conversation, open_conversation
+
+    if prompt is not None and not prompt.strip():
+        raise ConfigError("--prompt is empty: say something, or leave it out and talk")
 
     talk: Conversation = open_conversation(source, member, base, device)
     if not talk.is_chat:

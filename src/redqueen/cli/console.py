@@ -5,7 +5,7 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -19,10 +19,11 @@ from redqueen.report.escape import escape_controls
 
 class VisibleConsole(Console):
     """Shows control characters, instead of sending them to the terminal. Texts are no markup,
-    unless it is asked for."""
+    unless it is asked for. In a file or a pipe, lines are as long as they are."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**{"highlight": False, "markup": False, "emoji": False, **options})
+        self.soft_wrap = self.soft_wrap or not self.is_terminal
 
     def render_str(self, text: str, **options: Any) -> Text:
         """Before widths are measured."""
@@ -61,6 +62,21 @@ def print_table(table: Table, console: Console | None = None) -> None:
         whole = console.measure(table, options=console.options.update(width=_WIDE)).maximum
         console.width = max(whole, console.width)
     console.print(table)
+
+
+def print_rows(rows: Sequence[Sequence[str]], console: Console) -> None:
+    """Cells below each other. In a terminal the last one is wrapped; in a file or a pipe every row
+    is a line."""
+    grid = Table.grid(padding=(0, 1))
+    for row in rows:
+        grid.add_row(*row)
+    if console.is_terminal:
+        console.print(grid)
+        return
+    with console.capture() as captured:
+        print_table(grid, console)
+    for line in captured.get().splitlines():
+        console.print(Text(line.rstrip()))
 
 
 def note_others(cores: float) -> None:

@@ -14,12 +14,11 @@ from pathlib import Path
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from redqueen import __version__
 from redqueen.benchmarks.data import VARIABLE
 from redqueen.benchmarks.table import BENCHMARKS
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_rows
 from redqueen.cli.options import Json
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.errors import DataError, SandboxError
@@ -190,9 +189,9 @@ def _installed(topic: str, name: str, otherwise: str, needed: bool = False) -> F
         return Finding(topic, name, False, otherwise, needed)
 
 
-def show_findings(findings: Sequence[Finding], ready: bool) -> None:
-    """What is to be done, then what could be, then what is there: in 80 columns."""
-    console = VisibleConsole(markup=True, width=min(VisibleConsole().width, 100))
+def show_findings(findings: Sequence[Finding], ready: bool, console: Console | None = None) -> None:
+    """What is to be done, then what could be, then what is there: in 80 columns of a terminal."""
+    console = console or VisibleConsole(markup=True, width=min(VisibleConsole().width, 100))
     if ready:
         console.print("[bold green]ready[/]: `redqueen run` plays an arms race on this machine")
     else:
@@ -216,10 +215,7 @@ def _list(console: Console, title: str, rows: Sequence[tuple[str, str, str]]) ->
     if not rows:
         return
     console.print(f"\n[bold]{title}[/]" if title else "")
-    table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
-    for mark, name, detail in rows:
-        table.add_row(mark, name, escape(detail))
-    console.print(table)
+    print_rows([(mark, name, escape(detail)) for mark, name, detail in rows], console)
 
 
 def _name(finding: Finding) -> str:

@@ -72,7 +72,8 @@ def evaluate(
         typer.Option(help="Folder of benchmark files; by default REDQUEEN_DATA, else the hub."),
     ] = None,
     samples: Annotated[
-        int, typer.Option(min=1, help="Replies to each item; more than one gives pass@k.")
+        int,
+        typer.Option(min=1, max=10_000, help="Replies to each item; more than one gives pass@k."),
     ] = 1,
     temperature: Annotated[
         float | None,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from redqueen.cli.console import VisibleConsole
-from redqueen.cli.options import MovedBase, RunFolder
+from redqueen.cli.options import RunFolder
 from redqueen.errors import ConfigError
 from redqueen.ledger.packed import pack_ledger
 from redqueen.ledger.run_reader import open_run
@@ -85,16 +85,15 @@ def export(
         bool,
         typer.Option(
             "--all",
-            help="With --as: also problems that every attempt solved, or none, which teach "
-            "nothing.",
+            help="Also problems that every attempt solved, or none, which teach nothing.",
         ),
     ] = False,
     license_id: Annotated[
         str | None,
         typer.Option(
             "--license",
-            help="Of exported data, such as cc-by-4.0; by default apache-2.0 for what Pawn wrote, "
-            "else unknown.",
+            help="Of what is exported, such as cc-by-4.0. By default, of data: apache-2.0 for what "
+            "Pawn wrote, else unknown; of weights: the base's, where its card has one.",
         ),
     ] = None,
     push: Annotated[
@@ -107,7 +106,13 @@ def export(
     public: Annotated[
         bool, typer.Option("--public", help="With --push: a repository that all can read.")
     ] = False,
-    base: MovedBase = None,
+    base: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the base of an adapter is, for its config: owner/name on the hub, or a "
+            "folder. With --merged, where to load the base from, if it moved."
+        ),
+    ] = None,
 ) -> None:
     """Export a member, the average of the students, the problems, the attempts or all records of a
     run, for other tools."""
@@ -132,7 +137,13 @@ def export(
         check_name(push)
     elif out is None:
         raise ConfigError("say where to write to with --out, or where to upload it with --push")
-    weights: dict[str, Any] = {"merged": merged, "world": world, "base": base}
+    weights: dict[str, Any] = {
+        "merged": merged,
+        "world": world,
+        "base": base,
+        "license_id": license_id,
+        "portable": push is not None,
+    }
     data: dict[str, Any] = {"license_id": license_id, "everything": everything}
     with TemporaryDirectory() if out is None else nullcontext(out) as place:
         to = Path(place) / "export" if out is None else out
@@ -143,11 +154,11 @@ def export(
         elif attempts:
             path = export_judged(folder, to, world)
         elif problems:
-            path = export_problems(folder, to, form, world, license_id=license_id)
+            path = export_problems(folder, to, form, world, **data)
         elif member is not None:
-            path = export_member(folder, member, to, portable=push is not None, **weights)
+            path = export_member(folder, member, to, **weights)
         else:
-            path = export_soup(folder, to, portable=push is not None, **weights)
+            path = export_soup(folder, to, **weights)
         if out is not None:
             _say(f"exported: {path}")
         if push is not None:

@@ -80,13 +80,18 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(name, self.table[name][1]) for name in names.split()])
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        plays = args[:1] in (["run"], ["study"])
+        plays, resumes = args[:1] in (["run"], ["study"]), args[:1] == ["resume"]
         for word in args if not ctx.resilient_parsing else ():
             option, _, value = word.partition("=")
             if new := RENAMED_OPTIONS.get(option):
                 ctx.fail(f"{option} is called {new} now")
             if plays and (setting := SETTINGS.get(option)):
                 ctx.fail(f"{option} is a setting: --set {setting}={value or 'VALUE'}")
+            if resumes and option == "--set":
+                ctx.fail(
+                    "a run goes on with its own settings. `redqueen fork RUN --set NAME=VALUE` "
+                    "begins a new run at its newest checkpoint, with others"
+                )
         return super().parse_args(ctx, args)
 
 

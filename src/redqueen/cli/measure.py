@@ -6,6 +6,7 @@ from redqueen.config.schema import Config
 from redqueen.core.run import Run
 from redqueen.evaluate import in_run
 from redqueen.evaluate.in_run import load_run_task, suites_of
+from redqueen.evaluate.replies import BASE
 from redqueen.evaluate.result import EvalResult
 
 
@@ -34,9 +35,10 @@ def _show(run: Run, result: EvalResult) -> None:
 
 def measure(run: Run) -> tuple[EvalResult, EvalResult | None] | None:
     """The students, their soup and the base, and the vote; None where the run has no suite. The
-    other suites go to the ledger."""
+    other suites go to the ledger, unless they are there already."""
     for suite in run.config.evaluate.others:
-        in_run.measure(run, with_base=True, suite=suite)
+        if not in_run.is_measured(run, suite, BASE):
+            in_run.measure(run, with_base=True, suite=suite)
     if not run.config.evaluate.suite:
         return None
     return in_run.measure(run, with_base=True), in_run.measure_vote(run)

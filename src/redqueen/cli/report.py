@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole
+from redqueen.cli.console import VisibleConsole, print_rows
 from redqueen.cli.options import RunFolders
 from redqueen.config.sandbox import SandboxConfig
 from redqueen.report.chromium import require_chromium
@@ -74,10 +73,9 @@ def write_report(
     for view in data["views"]:
         if len(data["views"]) > 1:
             console.print(f"[bold]{escape(view['name'])}[/]")
-        sentences = Table.grid(padding=(0, 1))
-        for finding in view["findings"]:
-            sentences.add_row(_MARKS[finding["level"]], escape(finding["text"]))
-        console.print(sentences)
+        findings = view["findings"]
+        rows = [(_MARKS[finding["level"]], escape(finding["text"])) for finding in findings]
+        print_rows(rows, console)
     size_mb = path.stat().st_size / 1e6
     console.print(f"report: {path} ({size_mb:.1f} MB)", soft_wrap=True, markup=False)
     if png:

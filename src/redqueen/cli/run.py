@@ -27,7 +27,7 @@ from redqueen.cli.progress import StepProgress
 from redqueen.cli.report import write_report
 from redqueen.config.study import load_study
 from redqueen.config.toml import find_recipe, load_config, recipe_names
-from redqueen.core.build import Arm, check_shared
+from redqueen.core.build import Arm, check_arms
 from redqueen.core.run import Run, StepResult
 from redqueen.errors import RedQueenError
 from redqueen.report.trackers import Trackers, check_trackers, sample_rows, track
@@ -153,7 +153,7 @@ def _start(arms: Sequence[Arm], name: str, out: Path | None, dry_run: bool) -> N
     check_trackers(config.trackers)
     check_suite(config)
     if dry_run:
-        check_shared(arms)
+        check_arms(arms)
         show_plan(arms)
         return
     with Run.create(arms, out, name) as run:
@@ -202,13 +202,24 @@ def _play(run: Run) -> None:
     early = bool(run.stop_reason) and not all(world.has_enough_tokens for world in run.worlds)
     if run.stop_reason:
         note(run.stop_reason, "bold red" if early else "")
-    steps_s = time.monotonic() - started
-    show_final(run, measure(run), run.step - first, steps_s)
-    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
-        write_report([folder])
-    show_next(run)
+    try:
+        _finish(run, run.step - first, time.monotonic() - started)
+    except KeyboardInterrupt as interrupt:
+        note(
+            "every step is played and kept, but what comes after them is not done. "
+            f"Do it with: redqueen resume {folder}"
+        )
+        raise typer.Exit(SIGNALLED + (interrupt.args or (signal.SIGINT,))[0]) from interrupt
     if early:
         raise typer.Exit(STOPPED_EARLY)
+
+
+def _finish(run: Run, steps: int, steps_s: float) -> None:
+    """Measure it and show what came of it; a resume of a run that is over does this again."""
+    show_final(run, measure(run), steps, steps_s)
+    if len(run.worlds) == 1:  # what happened in each world of a study is too much for a terminal
+        write_report([run.folder])
+    show_next(run)
 
 
 def _show_step(run: Run, progress: StepProgress, trackers: Trackers, step: StepResult) -> None:

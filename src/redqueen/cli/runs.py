@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from redqueen.cli.console import VisibleConsole, print_table
+from redqueen.cli.console import VisibleConsole, note, print_table
 from redqueen.cli.options import Json
 from redqueen.errors import ConfigError
 from redqueen.ledger.runs import RunSummary, list_runs
 
 DEFAULT_ROOT = Path("runs")
+_UNMEASURED = "done, not measured"
 
 
 def runs(
@@ -46,6 +47,8 @@ def runs(
         )
         table.add_row(*cells)
     print_table(table)
+    if any(_state(run) == _UNMEASURED for run in summaries):
+        note(f"{_UNMEASURED}: `redqueen resume FOLDER` measures what the run was to measure")
 
 
 def _state(run: RunSummary) -> str:
@@ -54,5 +57,5 @@ def _state(run: RunSummary) -> str:
     if run.problem:
         return run.problem[:60]
     if run.steps_wanted is not None and run.steps_done >= run.steps_wanted:
-        return "done"
+        return "done" if run.measured or run.packed else _UNMEASURED
     return run.ended[:60] or ("packed" if run.packed else "can be resumed")

@@ -39,7 +39,8 @@ def run(
         float, typer.Option(min=0.001, max=3600, help="CPU seconds for each run of a program.")
     ] = 1.0,
     memory_mb: Annotated[
-        int, typer.Option(min=16, help="Memory beyond the interpreter's own, in MiB.")
+        int,
+        typer.Option(min=16, max=1_048_576, help="Memory beyond the interpreter's own, in MiB."),
     ] = 256,
     input_as: Annotated[
         Literal["literal", "expression"],

@@ -70,7 +70,7 @@ def serve(
     max_num_seqs: Annotated[
         int, typer.Option(min=1, help="Sequences decoded at a time; the others wait.")
     ] = 256,
-    threads: Annotated[int, typer.Option(min=0, help="Of a CPU; 0: torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Of a CPU; 0: torch's choice.")] = 0,
     device: Device = "auto",
     dtype: Annotated[
         Literal["auto", "float32", "bfloat16", "float16"], typer.Option(help="Of the base.")

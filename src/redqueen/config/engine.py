@@ -42,7 +42,7 @@ class EngineConfig(Section):
     for as many cores as a worker has threads."""
     devices: tuple[NonNegativeInt, ...] = ()
     """GPUs for `processes`, by number; empty: all."""
-    threads: int = Field(default=0, ge=0)
+    threads: int = Field(default=0, ge=0, le=1024)
     """Threads that compute a block on a CPU, which decides how sums are rounded. 0: torch's choice;
     1 in workers."""
     address: str = "local"

@@ -1,11 +1,13 @@
 """What is wrong with a setting: where, what it takes, what we got, and the nearest name."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, get_args
+from itertools import groupby
+from types import UnionType
+from typing import Any, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
-from redqueen.config.messages import explain_value
+from redqueen.config.messages import explain_values
 from redqueen.config.registry import Choice
 from redqueen.config.renamed import find_renamed, find_renamed_row
 from redqueen.config.schema import Config
@@ -38,10 +40,39 @@ _ALSO_CALLED = {
 """What other trainers call a setting."""
 
 
-def explain(item: Any) -> str:
-    """One error of a ValidationError."""
-    path = [str(part) for part in item["loc"]]
-    where = ".".join(path)
+def explain(errors: Sequence[Any]) -> str:
+    """The errors of a ValidationError, a line each; where a setting takes one of several sorts of
+    values, the library has an error for each of them."""
+    return "\n".join(_explain(path, list(of)) for path, of in groupby(errors, key=_path))
+
+
+def _path(item: Any) -> tuple[str, ...]:
+    """Of the setting: without the library's name for a sort of values, and without the place in a
+    list that is too short."""
+    path: list[str] = []
+    section: Any = Config
+    for part in item["loc"]:
+        path.append(str(part))
+        field = getattr(section, "model_fields", {}).get(part)
+        section = field.annotation if field else None
+        sorts = {*get_args(section)} - {type(None)} if _is_union(section) else ()
+        if len(sorts) > 1:
+            return (*path,)
+    return (*path[:-1],) if _is_too_short(item) else (*path,)
+
+
+def _is_too_short(item: Any) -> bool:
+    return item["type"] == "missing" and isinstance(item["loc"][-1], int)
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def _explain(path: Sequence[str], items: Sequence[Any]) -> str:
+    where, item = ".".join(path), items[-1]
+    if _is_too_short(item):
+        items = [item]
     if item["type"] == "extra_forbidden":
         if renamed := find_renamed(where, item["input"]):
             return "\n".join(f"{old} is now {new}" for old, new in renamed.items())
@@ -52,7 +83,7 @@ def explain(item: Any) -> str:
         # a check of ours, of a choice or of settings that do not go together: it says what we got
         message = item["ctx"]["error"]
         return f"{where}: {message}" if where else str(message)
-    return f"{where}: {explain_value(item, where, _names_in(path))}"
+    return f"{where}: {explain_values(items, where, _names_in(path))}"
 
 
 def _unknown(path: Sequence[str]) -> str:

@@ -32,7 +32,7 @@ from pydantic import (
     field_validator,
 )
 
-from redqueen.config.messages import explain_value
+from redqueen.config.messages import explain_values
 from redqueen.config.section import Section
 from redqueen.errors import ConfigError, unknown
 
@@ -170,7 +170,7 @@ class Registry(Mapping[str, T], Generic[T]):
         elif item["type"] == "value_error":  # the message says what was given
             message = f"{where}: {item['ctx']['error']}" if where else str(item["ctx"]["error"])
         else:
-            message = f"{where}: {explain_value(item)}"
+            message = f"{where}: {explain_values([item])}"
         return f"{self.what} '{name}': {message}"
 
 

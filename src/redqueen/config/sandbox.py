@@ -1,11 +1,11 @@
 """Settings of the sandbox."""
 
 import os
-from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from redqueen.config.machine import check_cores, machine_memory
 from redqueen.config.registry import name_from
 from redqueen.config.section import Section
 
@@ -17,10 +17,10 @@ class SandboxConfig(Section):
     """pool: driven by the trainer's process · remote: driven by processes of its own · ray: pools
     on the machines of a Ray cluster · auto: remote beside a GPU, else pool · or a class of your own
     by import path, `package.module:Class`."""
-    workers: int = Field(default=0, ge=0)
+    workers: int = Field(default=0, ge=0, le=65_536)
     """Programs that run at a time; 0: one for each core this process may use, with `ray` all cores
     of the cluster that are free."""
-    cores: int = Field(default=4, ge=1)
+    cores: int = Field(default=4, ge=1, le=4096)
     """Of each pool of `ray`: programs that run in it at a time."""
     address: str = "local"
     """Of the Ray cluster of `ray`, as `engine.address`. An engine on Ray has joined one already."""
@@ -35,7 +35,8 @@ class SandboxConfig(Section):
     tests."""
 
     def worker_count(self) -> int:
-        return self.workers or len(
+        """On this machine."""
+        return check_cores("sandbox.workers", self.workers) or len(
             os.sched_getaffinity(0)
             if hasattr(os, "sched_getaffinity")
             else range(os.cpu_count() or 1)
@@ -45,14 +46,3 @@ class SandboxConfig(Section):
         if self.memory_mb:
             return self.memory_mb
         return machine_memory() * 3 // 4 >> 20
-
-
-def machine_memory() -> int:
-    """Bytes that this machine, or the container, has."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    for name in ("memory.max", "memory/memory.limit_in_bytes"):
-        try:
-            memory = min(memory, int(Path("/sys/fs/cgroup", name).read_text()))
-        except (OSError, ValueError):  # no such group, or no limit
-            continue
-    return memory

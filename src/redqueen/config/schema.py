@@ -113,7 +113,7 @@ class EvaluateConfig(Section):
     """Folder of benchmark files; empty: REDQUEEN_DATA, else the hub."""
     limit: int = Field(default=0, ge=0)
     """Only so many items: of a benchmark the first, else spread over the suite; 0: all."""
-    votes: int = Field(default=0, ge=0)
+    votes: int = Field(default=0, ge=0, le=10_000)
     """Votes on each item at the end, split between the students; the base has as many. 0: as many
     as the largest population has students; 1: no vote."""
     vote_limit: int = Field(default=0, ge=0)

@@ -3,11 +3,30 @@ table, or an import path of your own (`registry.py`)."""
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveFloat, field_serializer, model_validator
+from pydantic import AfterValidator, Field, PositiveFloat, field_serializer, model_validator
 
 from redqueen.config.modules import ALLOWED_MODULES
 from redqueen.config.registry import OneOf, chosen_from, default
 from redqueen.config.section import Section
+
+_LARGEST_TIER = 10
+
+
+def _check_tiers(tiers: tuple[int, int]) -> tuple[int, int]:
+    if not 1 <= tiers[0] <= tiers[1] <= _LARGEST_TIER:
+        raise ValueError(
+            f"the lowest and the highest tier, from 1 to {_LARGEST_TIER}; got {list(tiers)}"
+        )
+    return tiers
+
+
+def _check_order(bounds: tuple[float, float]) -> tuple[float, float]:
+    if bounds[0] > bounds[1]:
+        raise ValueError(f"the smaller one first; got {list(bounds)}")
+    return bounds
+
+
+Tiers = Annotated[tuple[int, int], AfterValidator(_check_tiers)]
 
 
 class MatchConfig(Section):
@@ -55,7 +74,7 @@ class VerifyConfig(Section):
     cpu_s: float = Field(default=1.0, gt=0, le=3600)
     """CPU seconds for a run of a program. All runs of a proposal together may take no more, so that
     what is accepted can be graded with another input beside it."""
-    memory_mb: int = Field(default=256, ge=16)
+    memory_mb: int = Field(default=256, ge=16, le=1_048_576)
     """Memory a program may take beyond the interpreter's own, in MiB."""
     max_program_chars: int = Field(default=4000, gt=0)
     """Longest program."""
@@ -128,7 +147,10 @@ class UpdateConfig(Section):
     is, they fall. 0: rates stay as they are."""
     target_gain: float = Field(default=0.3, gt=0)
     """How fast: the logarithm of the rates changes by this times the difference in every step."""
-    target_bounds: tuple[PositiveFloat, PositiveFloat] = (0.05, 2.0)
+    target_bounds: Annotated[tuple[PositiveFloat, PositiveFloat], AfterValidator(_check_order)] = (
+        0.05,
+        2.0,
+    )
     """Smallest and largest factor on the rates. Rates several times as high as a good one destroy
     teachers: most of what they write is then invalid."""
     teacher_kl: float | None = Field(default=None, ge=0)
@@ -159,9 +181,9 @@ class ArchiveConfig(Section):
     seeds: str = "examples"
     """What it begins with: `examples` (a few small ones), `pawn` (random programs, as Pawn
     knows them), `pawn-games` (programs and logic puzzles), or a JSONL file of problems."""
-    seed_count: int = Field(default=64, ge=1)
+    seed_count: int = Field(default=64, ge=1, le=1_000_000)
     """How many random programs, for `pawn` and `pawn-games`."""
-    seed_tiers: tuple[int, int] = (1, 3)
+    seed_tiers: Tiers = (1, 3)
     """Lowest and highest tier of these."""
     policy: Annotated[OneOf, chosen_from("archive policy", "solved_sometimes")] = default(
         "solved_sometimes"
@@ -183,9 +205,9 @@ class FixedConfig(Section):
     source: str = "pawn"
     """Where problems come from when there are no teachers: `pawn` (random programs) or a JSONL file
     of problems."""
-    problems: int = Field(default=24, ge=1)
+    problems: int = Field(default=24, ge=1, le=1_000_000)
     """Problems for each student in a step."""
-    tiers: tuple[int, int] = (3, 6)
+    tiers: Tiers = (3, 6)
     """Lowest and highest tier, for `pawn`."""
 
 
@@ -219,6 +241,14 @@ class PerturbConfig(Section):
     """Temperatures do not fall below this."""
     temperature_high: float = Field(default=1.5, gt=0)
     """Nor rise above this."""
+
+    @model_validator(mode="after")
+    def _check_bounds(self) -> "PerturbConfig":
+        for name in ("learning_rate", "temperature"):
+            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+            if low > high:
+                raise ValueError(f"{name}_low={low:g} is above {name}_high={high:g}")
+        return self
 
 
 class HallOfFameConfig(Section):

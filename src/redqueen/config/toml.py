@@ -67,7 +67,7 @@ def validate(values: Mapping[str, Any], *, imports: bool = True) -> Config:
     try:
         return Config.model_validate(values, context=None if imports else NO_IMPORTS)
     except ValidationError as error:
-        raise ConfigError("\n".join(explain(item) for item in error.errors())) from error
+        raise ConfigError(explain(error.errors())) from error
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from redqueen import __version__
+from redqueen.config.machine import check_cores
 from redqueen.config.registry import VOUCHED, stored_paths
 from redqueen.config.schema import Config
 from redqueen.config.toml import config_from_toml, to_toml, validate
 from redqueen.core.fit import fit_to_device
 from redqueen.core.pipeline import Ports, background_executor
+from redqueen.core.stop import check_drift
 from redqueen.core.world import World, new_world
 from redqueen.engine.blocks.engine import BlockEngine
 from redqueen.engine.protocol import Engine, EngineSpec, create_engine
@@ -78,7 +80,8 @@ class Parts:
 
 def build_run(stack: ExitStack, arms: Sequence[Arm], make_folder: Callable[[], Path]) -> Parts:
     """A new run, in a folder that is asked for last: where something is wrong, none is made."""
-    check_shared(arms)
+    check_arms(arms)
+    _check_machine(arms[0][1])
     configs, fitted = fit_to_device([config for _, config in arms], arms[0][1].base)
     arms = [(arm, config) for (arm, _), config in zip(arms, configs, strict=True)]
     config = arms[0][1]
@@ -202,15 +205,32 @@ def verify_seeds(config: Config, sandbox: Sandbox) -> list[Problem]:
     return problems
 
 
-def check_shared(arms: Sequence[Arm]) -> None:
+def check_arms(arms: Sequence[Arm]) -> None:
+    """Of new worlds, before anything is loaded."""
     first = arms[0][1]
     for arm, config in arms:
+        check_drift(config)
         for name in SHARED:
             if getattr(config, name) != getattr(first, name):
                 raise ConfigError(
                     f"the arms '{arms[0][0]}' and '{arm}' differ in '{name}', which all worlds of "
                     "a run have in common"
                 )
+
+
+def _check_machine(config: Config) -> None:
+    """Before the base is loaded. Workers of Ray have machines of their own."""
+    if config.engine.type != "ray":
+        check_cores("engine.threads", config.engine.threads)
+    if config.sandbox.type == "ray":
+        return
+    config.sandbox.worker_count()
+    total = config.sandbox.total_memory_mb()
+    if config.verify.memory_mb > total:
+        raise ConfigError(
+            f"verify.memory_mb={config.verify.memory_mb}: all programs that run at a time have "
+            f"{total:,} MiB here (sandbox.memory_mb)"
+        )
 
 
 def read_arms(folder: Path) -> list[Arm]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from redqueen.config.schema import Config
 from redqueen.config.toml import set_value, to_toml, validate
-from redqueen.core.build import Arm, check_shared, read_arms, today, world_rows
+from redqueen.core.build import Arm, check_arms, read_arms, today, world_rows
 from redqueen.errors import ConfigError, explain_disk
 from redqueen.ledger.checkpoint import Checkpoint, Checkpoints
 from redqueen.ledger.durable import make_folder, remove_tree, sync, walk
@@ -40,7 +40,7 @@ def fork_run(source: Path, folder: Path, settings: Sequence[str]) -> int:
     refuse_what_is_there(folder)
     before = read_arms(source)
     arms = [(arm, _change(config, settings)) for arm, config in before]
-    check_shared(arms)
+    check_arms(arms)
     changed = _check(before, arms)
     _check_steps(arms[0][1], source, newest_checkpoint(source).step)
     try:

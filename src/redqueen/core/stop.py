@@ -2,8 +2,26 @@
 
 import math
 
+from redqueen.config.schema import Config
 from redqueen.core.state import StepState
-from redqueen.errors import plural
+from redqueen.errors import ConfigError, plural, unknown
+from redqueen.tasks.surface import WATCHED
+
+
+def check_drift(config: Config) -> None:
+    """Raise where `stop.drift` watches a metric that there will never be. Kinds of one's own may
+    have others."""
+    if any(":" in kind for kind in config.tasks.kinds):
+        return
+    for name in config.stop.drift:
+        what, _, where = name.partition("/")
+        if what not in WATCHED:
+            raise ConfigError(f"stop.drift: {unknown('metric', what, WATCHED)}")
+        role = what == "foreign"
+        places = ("student", "teacher") if role else config.tasks.kinds
+        if where and where not in places:
+            what_is = "role" if role else "task kind of this run"
+            raise ConfigError(f"stop.drift: {name}: {unknown(what_is, where, places)}")
 
 
 def why_stop(state: StepState) -> str:

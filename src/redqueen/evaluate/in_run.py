@@ -84,12 +84,13 @@ def measure_if_due(run: Run) -> list[EvalResult]:
     config, step = run.config.evaluate, run.step
     if not config.every or step % config.every or not 0 < step < run.config.steps:
         return []
-    pending = [suite for suite in suites_of(config) if not _is_measured(run, suite)]
+    pending = [suite for suite in suites_of(config) if not is_measured(run, suite)]
     return [measure(run, with_base=False, suite=suite) for suite in pending]
 
 
-def _is_measured(run: Run, suite: str) -> bool:
-    query = "SELECT 1 FROM evals WHERE step = ? AND suite = ?"
+def is_measured(run: Run, suite: str, subject: str = "") -> bool:
+    """After its last step: anybody, or this one."""
+    query = "SELECT 1 FROM evals WHERE step = ? AND suite = ? AND ? IN ('', subject)"
     with closing(open_to_read(run.ledger.folder)) as connection:
-        row = connection.execute(query, (run.step, suite)).fetchone()
+        row = connection.execute(query, (run.step, suite, subject)).fetchone()
     return row is not None

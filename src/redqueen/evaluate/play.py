@@ -78,12 +78,14 @@ def choose_problem(
 
 def find_problem(run: RunReader, world: int, key: str) -> Problem:
     """The problem whose key starts with this."""
+    if not key:
+        raise DataError("the key is empty: give the first characters of a problem's key")
     query = "SELECT problem FROM problems WHERE world = ? AND substr(problem, 1, length(?)) = ?"
     row = run.connection.execute(f"{query} LIMIT 1", (world, key, key)).fetchone()
     if row is None:
         raise DataError(
             f"no problem in {run.folder} has a key that starts with '{key}'. The report and "
-            "`redqueen export --problems` list the keys."
+            "`redqueen export --problems --all` list the keys."
         )
     (found,) = [one for one in run.problems(world) if one["problem"] == row["problem"]]
     kind = stored_kind(found["kind"])

@@ -30,6 +30,13 @@ class RunSummary:
     """Why the ledger cannot be read; empty if it can."""
     packed: bool = False
     """Whether it is a packed ledger: to be read only."""
+    measured: bool = True
+    """Whether there is what it was to measure at its end."""
+
+
+_MEASURED = """SELECT count(*) FROM worlds WHERE world = 0 AND (
+    coalesce(config ->> '$.evaluate.suite', '') = '' OR EXISTS (SELECT 1 FROM evals
+        WHERE step = ? AND subject = 'base' AND suite = config ->> '$.evaluate.suite'))"""
 
 
 def list_runs(root: Path) -> list[RunSummary]:
@@ -46,6 +53,7 @@ def _summary(folder: Path) -> RunSummary:
         with contextlib.closing(open_to_read(folder)) as connection:
             about = about_of(connection)
             done = max(last_step(connection), 0)
+            measured = connection.execute(_MEASURED, (done,)).fetchone()[0] != 0
     except (RedQueenError, sqlite3.Error) as error:
         return RunSummary(folder, active, problem=str(error))
     wanted = about.get("steps", "")
@@ -58,6 +66,7 @@ def _summary(folder: Path) -> RunSummary:
         about.get("created", ""),
         about.get("ended", ""),
         packed=is_packed(folder),
+        measured=measured,
     )
 
 

@@ -131,6 +131,7 @@ def _example(view: RunView, game: str) -> Iterator[dict[str, Any]]:
         yield {
             "game": game,
             "step": row["step"],
+            "kind": next((one["kind"] for one in problems), ""),
             "blocks": [[label, cut(text)] for one in problems for label, text in show_problem(one)],
             "attempts": [_attempt(view, attempt, **place) for attempt in attempts],
             "turns": [_turn(turn) for _, turn in sorted(firsts.items())],

@@ -24,6 +24,7 @@ from redqueen.sandbox import Sandbox
 _REPORT = (
     "charts.js",
     "tables.js",
+    "python.js",
     "explained.js",
     "figures.js",
     "people.js",

@@ -10,6 +10,8 @@ from redqueen.report.sample import read_proposal
 
 def show_problem(run: Run, key: str) -> str:
     """The problem whose key starts with `key`."""
+    if not key:
+        raise DataError("the key is empty: give the first characters of a problem's key")
     query = """SELECT step, proposal FROM proposals
         WHERE world = :world AND substr(problem, 1, length(:key)) = :key LIMIT 1"""
     with open_views([run]) as views:
@@ -19,7 +21,7 @@ def show_problem(run: Run, key: str) -> str:
         folder = views[0].folder
     raise DataError(
         f"no problem in {folder} has a key that starts with '{escape_controls(key)}'. "
-        "The report and `redqueen export --problems` list the keys."
+        "The report and `redqueen export --problems --all` list the keys."
     )
 
 

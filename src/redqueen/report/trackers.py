@@ -132,6 +132,11 @@ class Trackio(WeightsAndBiases):
         return self._library.Table(dataframe=pandas.DataFrame(list(rows)))
 
 
+_STEPS_OF_A_TABLE = 100
+"""Of MLflow: a row that is added writes the whole table again, and the list of a run's tables has
+to fit into one of its tags."""
+
+
 class MLflow:
     """Into the store that MLFLOW_TRACKING_URI names, else into the run's folder, for
     `mlflow ui --backend-store-uri`."""
@@ -154,7 +159,9 @@ class MLflow:
         self._library.log_metrics(dict(metrics), step=step)
 
     def samples(self, step: int, rows: Sequence[Sample]) -> None:
-        self._library.log_dict({"samples": list(rows)}, f"samples/{step:06d}.json")
+        columns = {name: [row[name] for row in rows] for name in rows[0]}
+        first = step - step % _STEPS_OF_A_TABLE
+        self._library.log_table(columns, f"samples/{first:06d}.json")
 
     def close(self) -> None:
         self._library.end_run()

@@ -51,7 +51,7 @@ GENERATORS: Registry[Generator] = Registry(
 def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:
     """Where fixed problems come from."""
     if _is_generator(config.source):
-        tiers = _check_tiers(config.tiers, "fixed.tiers")
+        tiers = _range(config.tiers)
         generate = GENERATORS[config.source]
         if not generate(Random(0), 1, tiers, kinds):
             raise ConfigError(
@@ -74,7 +74,7 @@ def load_source(config: FixedConfig, kinds: Sequence[str]) -> Source:
 def seed_payloads(config: ArchiveConfig, kinds: Sequence[str], seed: int) -> Payloads:
     """What an archive begins with, in a run that plays these kinds."""
     if _is_generator(config.seeds):
-        tiers = _check_tiers(config.seed_tiers, "archive.seed_tiers")
+        tiers = _range(config.seed_tiers)
         rng, generate = stream(seed, "archive"), GENERATORS[config.seeds]
         shown: Sequence[str] = ()
         if generate is example_payloads:  # of every kind that a teacher may be shown
@@ -116,9 +116,5 @@ def _is_generator(source: str) -> bool:
     return source in GENERATORS or (":" in source and not Path(source).exists())
 
 
-def _check_tiers(tiers: tuple[int, int], name: str) -> range:
-    if not 1 <= tiers[0] <= tiers[1] <= 10:
-        raise ConfigError(
-            f"{name}: the lowest and the highest tier, from 1 to 10; got {list(tiers)}"
-        )
+def _range(tiers: tuple[int, int]) -> range:
     return range(tiers[0], tiers[1] + 1)

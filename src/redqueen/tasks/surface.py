@@ -14,6 +14,12 @@ Surface = Mapping[str, float | str]
 
 TRIVIAL = frozenset(("0", "0.0", "''", '""', "[]", "()", "{}", "None", "True", "False"))
 """Answers that are right too often to be worth knowing."""
+WATCHED = frozenset(
+    "answer_echo answer_length answer_shown answer_top answer_trivial answer_type_top "
+    "constant_texts constants first_argument_top foreign length message_tells names "
+    "outputs_equal".split()
+)
+"""What kinds of this package are measured by, as `drift/NAME/KIND`."""
 _MOST_CHARS = 200
 _LEAST_CHARS = 3
 """A shorter answer stands in any text."""

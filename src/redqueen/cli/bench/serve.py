@@ -75,7 +75,7 @@ def serve(
     peft: Annotated[
         bool, typer.Option("--peft", help="Also PEFT, one adapter after another.")
     ] = False,
-    threads: Annotated[int, typer.Option(min=0, help="Of a CPU; 0: torch's choice.")] = 0,
+    threads: Annotated[int, typer.Option(min=0, max=1024, help="Of a CPU; 0: torch's choice.")] = 0,
     device: Device = "auto",
     as_json: Json = False,
 ) -> None:

@@ -17,6 +17,7 @@ from threading import Event, Thread
 
 import torch
 
+from redqueen.config.machine import check_cores
 from redqueen.engine.cpu_load import (
     measure_spare,
     own_cores,
@@ -40,6 +41,12 @@ _PATIENCE_S, _MOST_PATIENCE_S = 2.0, 60.0
 """For how long: twice as long each time that cores are taken again within the longest."""
 _CALM_S = 30.0
 """Until it is said that they are: on a busy machine they come and go."""
+
+
+def set_threads(number: int) -> None:
+    """0: as many as torch chooses."""
+    if number:
+        torch.set_num_threads(check_cores("engine.threads", number))
 
 
 class Cores:

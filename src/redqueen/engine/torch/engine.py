@@ -31,7 +31,7 @@ from redqueen.engine.protocol import (
 )
 from redqueen.engine.saving import EXACT
 from redqueen.engine.torch.cache import kv_bytes_per_token
-from redqueen.engine.torch.cores import CORES
+from redqueen.engine.torch.cores import CORES, set_threads
 from redqueen.engine.torch.decode_batch import DecodeBatchPool
 from redqueen.engine.torch.decode_loop import DecodeLoop, max_sequence_length
 from redqueen.engine.torch.describe import describe
@@ -94,8 +94,7 @@ class TorchEngine:
     def create(cls, spec: EngineSpec) -> Engine:
         """One engine of all slots; with several blocks, one of a block's, in which they take
         turns."""
-        if spec.config.threads:
-            torch.set_num_threads(spec.config.threads)
+        set_threads(spec.config.threads)
         base = load_base(spec.base, device=spec.device, dtype=spec.dtype)
         base.check(spec.fingerprint)
         # On one GPU a call of everything is fastest; on a CPU, nothing is lost by turns.

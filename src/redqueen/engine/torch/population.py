@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from redqueen.config.sandbox import machine_memory
+from redqueen.config.machine import machine_memory
 from redqueen.engine.torch.fused_projections import FusedProjections
 from redqueen.engine.torch.layout import Layout
 from redqueen.engine.torch.members import copy_to_host

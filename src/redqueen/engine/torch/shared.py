@@ -8,6 +8,7 @@ import torch
 
 from redqueen.engine.protocol import EngineSpec, Loss, OptimizerSettings, StepStats, TrainSample
 from redqueen.engine.shared import Scored, SharedEngine
+from redqueen.engine.torch.cores import set_threads
 from redqueen.engine.torch.engine import TorchEngine
 from redqueen.engine.torch.memory import explain_device
 from redqueen.engine.torch.sampling import continue_stream
@@ -18,8 +19,7 @@ from redqueen.models.base import load_base
 class SharedTorchEngine(TorchEngine):
     @classmethod
     def create(cls, spec: EngineSpec) -> SharedEngine:
-        if spec.config.threads:
-            torch.set_num_threads(spec.config.threads)
+        set_threads(spec.config.threads)
         base = load_base(spec.base, device=spec.device, dtype=spec.dtype)
         base.check(spec.fingerprint)
         return cls(base, spec.slots, spec.config, spec.lora, spec.seed)

@@ -15,6 +15,7 @@ from redqueen.report.export.questions import (
     card_license,
     license_of,
     list_questions,
+    note_left_out,
     nothing_to_learn,
 )
 from redqueen.report.run_view import Run, RunView, open_views
@@ -77,8 +78,10 @@ def export_attempts(
         make = _sft_rows if form == "sft" else _pairs
         rows = [row for view in chosen for row in make(view, own_license, everything)]
         name, base = chosen[0].name, chosen[0].about.get("base", "")
-    if not rows:
-        raise ConfigError(nothing_to_learn(everything))
+        if not rows:
+            raise ConfigError(nothing_to_learn(everything))
+        if not everything:
+            note_left_out(chosen)
     what, trainer = _WHAT[form]
     card = _CARD.format(
         run=name, base=base, count=len(rows), what=what, trainer=trainer, tag=form,

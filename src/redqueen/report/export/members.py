@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from redqueen.errors import ConfigError
 from redqueen.evaluate.replies import SOUP
 from redqueen.ledger.store import base_weights
-from redqueen.models.bundled import BUNDLED, place_of
+from redqueen.models.bundled import BUNDLED
+from redqueen.report.export.base_names import license_of_base, name_base, own_base
 from redqueen.report.export.folder import check_empty, choose_world, fill
 from redqueen.report.export.model_cards import CardFacts, model_card
 from redqueen.report.run_view import Run, RunView, open_views
@@ -37,6 +38,7 @@ def export_member(
     world: int | None = None,
     base: str | None = None,
     portable: bool = False,
+    license_id: str | None = None,
 ) -> Path:
     """Write a living member as a PEFT folder, or merged into its base as full weights.
 
@@ -45,8 +47,9 @@ def export_member(
     - `out`: the folder to write.
     - `merged`: full weights instead of an adapter.
     - `world`: which world of a study.
-    - `base`: where the run's base is now, if it moved.
-    - `portable`: the adapter's config has the base's name only, and no place on this machine.
+    - `base`: where the base is, for the adapter's config, or to load it from if it moved.
+    - `portable`: for other machines, so that an adapter names a base that is on the hub, or `base`.
+    - `license_id`: of the weights; by default the base's, where its card has one.
     """
     from redqueen.evaluate.saved_adapters import load_adapters
     from redqueen.ledger.members import choose_member, read_newest, saved_members
@@ -54,6 +57,7 @@ def export_member(
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
+        named = name_base(view, base, portable=portable and not merged)
 
         def read(checkpoint: "Checkpoint") -> "tuple[int, SavedMember, Adapter]":
             saved = choose_member(saved_members(checkpoint, view.world), member)
@@ -61,7 +65,8 @@ def export_member(
             return checkpoint.step, saved, adapter
 
         step, saved, adapter = read_newest(view.folder, read)
-        facts = _facts(view, member, adapter.rank, step, _scores(view, member, step))
+        scores = _scores(view, member, step)
+        facts = _facts(view, member, named, license_id, adapter.rank, step, scores)
         _write(view, base, adapter, folder, merged, portable, _ROLES[saved.role], facts)
     return folder
 
@@ -75,6 +80,7 @@ def export_soup(
     world: int | None = None,
     base: str | None = None,
     portable: bool = False,
+    license_id: str | None = None,
 ) -> Path:
     """Write all living students merged into one adapter, as `redqueen eval RUN/soup` measures it.
 
@@ -95,6 +101,7 @@ def export_soup(
     folder = check_empty(Path(out))
     with open_views([run]) as views:
         view = choose_world(views, world)
+        named = name_base(view, base, portable=portable and not merged)
 
         def read(checkpoint: "Checkpoint") -> "tuple[int, list[SavedMember], list[Adapter]]":
             living = saved_members(checkpoint, view.world)
@@ -115,7 +122,7 @@ def export_soup(
             what = f"The student {names}, the only one: there was nothing to merge it with."
         # what the run measured is the merge that its settings name
         scores = _scores(view, SOUP, step) if alone or choice == own else []
-        facts = _facts(view, SOUP, adapter.rank, step, scores)
+        facts = _facts(view, SOUP, named, license_id, adapter.rank, step, scores)
         _write(view, base, adapter, folder, merged, portable, what, facts)
     return folder
 
@@ -143,34 +150,38 @@ def _write(
         from redqueen.models.peft_io import save_adapter
 
         with fill(folder):
-            place = _put_base(view, base, folder)
-            place = facts.base if portable else place
+            place = facts.base
+            if facts.base in BUNDLED:
+                copied = _copy_bundled(facts.base, folder / "base")
+                place = facts.base if portable else copied
             save_adapter(adapter, folder, base=place, fingerprint=base_weights(view.about))
             (folder / "README.md").write_text(model_card(what, facts, merged), encoding="utf-8")
 
 
-def _put_base(view: RunView, base: str | None, folder: Path) -> str:
-    """Where `AutoPeftModel` finds the base: its name on the hub, its folder, or for Pawn, which has
-    no name there, a copy beside the adapter."""
-    named = base or str(view.setting("base", view.about.get("base", "")))
-    if named in BUNDLED:
-        (folder / "base").mkdir()
-        for file in BUNDLED[
-            named
-        ].iterdir():  # one by one: `copytree` hides a full disk in its own error
-            shutil.copyfile(file, folder / "base" / file.name)
-        return str((folder / "base").resolve())
-    return place_of(named)
+def _copy_bundled(base: str, to: Path) -> str:
+    """Pawn has no name on the hub: `AutoPeftModel` finds this copy of it beside the adapter, as
+    long as it stays where it is. PEFT has no word for a place relative to the adapter."""
+    to.mkdir()
+    for file in BUNDLED[base].iterdir():  # `copytree` hides a full disk in an error of its own
+        shutil.copyfile(file, to / file.name)
+    return str(to.resolve())
 
 
 def _facts(
-    view: RunView, name: str, rank: int, step: int, scores: list[tuple[str, str, str]]
+    view: RunView,
+    name: str,
+    base: str,
+    license_id: str | None,
+    rank: int,
+    step: int,
+    scores: list[tuple[str, str, str]],
 ) -> CardFacts:
     about = view.about
     return CardFacts(
         name=name,
         run=view.name,
-        base=about.get("base", ""),
+        base=base,
+        license_id=license_id or license_of_base(base) or license_of_base(own_base(view)),
         rank=rank,
         step=step,
         steps=about.get("steps", "?"),

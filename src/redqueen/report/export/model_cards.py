@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from redqueen import __version__
 from redqueen.models.bundled import BUNDLED
 from redqueen.report.escape import escape_controls
+from redqueen.report.export.base_names import is_hub_name
 from redqueen.tasks import stored_kind
 
 _USE_ADAPTER = """```python
@@ -27,7 +28,8 @@ model = PeftModel.from_pretrained(base, "this-folder")
 ```
 
 `base/` is a copy of its Pawn. `AutoPeftModelForCausalLM.from_pretrained("this-folder")` finds it
-where the folder was exported to; `redqueen eval this-folder` finds it anywhere."""
+only where the folder was exported to, since PEFT takes no place relative to the adapter. After a
+move, load it as above; `redqueen eval this-folder` finds it anywhere."""
 _USE_VLLM = (
     "\n\nWith vLLM: `vllm serve {base} --enable-lora --lora-modules {name}=this-folder "
     "--max-lora-rank {max_rank}`."
@@ -49,6 +51,7 @@ class CardFacts:
     name: str
     run: str
     base: str
+    """Where loaders find it: its name on the hub, its place, or the name of a bundled one."""
     rank: int
     step: int
     """The step after which they were saved."""
@@ -57,15 +60,17 @@ class CardFacts:
     created: str
     scores: Sequence[tuple[str, str, str]] = ()
     """Suite, score and gain over the base."""
+    license_id: str = ""
+    """Empty where nobody knows."""
 
 
 def model_card(what: str, facts: CardFacts, merged: bool) -> str:
     """`what` says in a sentence what the weights are."""
     form = "Full weights, merged into the base." if merged else "A LoRA adapter in PEFT format."
-    license_id = ["license: apache-2.0"] if facts.base in BUNDLED else []
+    known = facts.base in BUNDLED or is_hub_name(facts.base)
     front_matter = [
-        *license_id,
-        f"base_model: {facts.base}",
+        *([f"license: {facts.license_id}"] if facts.license_id else []),
+        *([f"base_model: {facts.base}"] if known else []),  # the hub refuses a place
         f"library_name: {'transformers' if merged else 'peft'}",
         "tags: [lora, reinforcement-learning, redqueen]",
     ]
@@ -107,8 +112,18 @@ def _score_table(scores: Sequence[tuple[str, str, str]]) -> str:
     return "\n".join([head, "|---|---|---|", *rows])
 
 
+LEFT_OUT = "Those that every attempt solved, or none, are left out."
+
+
 def data_card(
-    run: str, base: str, steps: int, file: str, kinds: Mapping[str, int], license_id: str
+    run: str,
+    base: str,
+    steps: int,
+    file: str,
+    kinds: Mapping[str, int],
+    license_id: str,
+    *,
+    everything: bool,
 ) -> str:
     counted = ", ".join(f"{number:,} {kind}" for kind, number in kinds.items())
     return escape_controls(
@@ -120,6 +135,7 @@ def data_card(
             license=license_id,
             count=sum(kinds.values()),
             kinds=counted,
+            left_out="" if everything else f"\n{LEFT_OUT}",
             tasks="; ".join(
                 f"`{kind}`: {stored_kind(kind).summary or 'its own'}" for kind in kinds
             ),
@@ -137,7 +153,7 @@ tags: [code, synthetic, verifiable, redqueen]
 
 `{file}`: {count:,} problems ({kinds}) that teachers on `{base}` invented in {steps} steps, in the
 order in which they were proposed, each once. All of them were verified: programs and queries by
-running them in a sandbox, puzzles by an exact solver, so answers can be checked.
+running them in a sandbox, puzzles by an exact solver, so answers can be checked.{left_out}
 
 | field | meaning |
 |---|---|

@@ -25,8 +25,9 @@ _PROBLEMS = """SELECT q.problem, q.kind, p.step, p.teacher, m.student, q.payload
     FROM proposals p JOIN problems q ON q.world = p.world AND q.problem = p.problem
     LEFT JOIN pairings m ON m.world = p.world AND m.step = p.step AND m.pairing = p.pairing
     WHERE p.world = :world ORDER BY p.step, p.proposal"""
-_ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
+ATTEMPTS = """SELECT problem, count(*), sum(verdict = 'correct') FROM attempts
     WHERE world = :world AND verdict <> 'voided' GROUP BY problem"""
+"""How many there were at each problem, and how many of them were correct."""
 
 
 def export_problems(
@@ -36,6 +37,7 @@ def export_problems(
     world: int | None = None,
     *,
     license_id: str | None = None,
+    everything: bool = False,
 ) -> Path:
     """Write the problems of a run with a card, and return the data file.
 
@@ -45,8 +47,15 @@ def export_problems(
     - `world`: of one world of a study; by default of all.
     - `license_id`: the licence of the data; by default `apache-2.0` for what Pawn wrote, else
       `unknown`.
+    - `everything`: keep problems that every attempt solved, or none.
     """
-    from redqueen.report.export.questions import card_license, license_of, list_questions
+    from redqueen.report.export.questions import (
+        card_license,
+        license_of,
+        list_questions,
+        note_left_out,
+        nothing_to_learn,
+    )
 
     folder = check_empty(Path(out))
     if form == "parquet":
@@ -59,9 +68,17 @@ def export_problems(
         for view in chosen:
             questions = {
                 question["id"]: {name: question[name] for name in _TO_TRAIN}
-                for question in list_questions(view, own_license, everything=True)
+                for question in list_questions(view, own_license, everything=everything)
             }
-            rows += [{**row, **questions[row["problem"]]} for row in list_problems(view)]
+            rows += [
+                {**row, **questions[row["problem"]]}
+                for row in list_problems(view)
+                if row["problem"] in questions
+            ]
+        if not rows and not everything:
+            raise ConfigError(nothing_to_learn(everything))
+        if not everything:
+            note_left_out(chosen)
     path = folder / f"problems.{form}"
     kinds = Counter(row["kind"] for row in rows)
     card = data_card(
@@ -71,6 +88,7 @@ def export_problems(
         path.name,
         kinds,
         card_license(own_license),
+        everything=everything,
     )
     with fill(folder):
         (_write_jsonl if form == "jsonl" else _write_parquet)(rows, path)
@@ -91,7 +109,7 @@ spread."""
 
 def list_problems(view: RunView) -> Iterator[dict[str, Any]]:
     """In the order in which they were proposed, each once."""
-    attempts = {key: (n, correct) for key, n, correct in view.rows(_ATTEMPTS)}
+    attempts = {key: (n, correct) for key, n, correct in view.rows(ATTEMPTS)}
     query = "SELECT step, member, mu FROM ratings WHERE world = :world"
     ratings = {(step, member): mu for step, member, mu in view.rows(query)}
     ancestors = _ancestors(view)
@@ -164,5 +182,16 @@ def _require_pyarrow() -> None:
 
 
 def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
-    table = importlib.import_module("pyarrow").Table.from_pylist(rows)
+    """With the columns of all kinds: of rows of its own, pyarrow takes those of the first alone."""
+    pyarrow = importlib.import_module("pyarrow")
+
+    def column(name: str) -> Any:
+        values = [row.get(name) for row in rows]
+        try:
+            return pyarrow.array(values)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):  # kinds differ in what it holds
+            return pyarrow.array([None if one is None else json.dumps(one) for one in values])
+
+    names = dict.fromkeys(name for row in rows for name in row)
+    table = pyarrow.table({name: column(name) for name in names})
     importlib.import_module("pyarrow.parquet").write_table(table, path)

@@ -2,20 +2,25 @@
 was, and a licence."""
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from redqueen.models.bundled import BUNDLED
 from redqueen.records import Problem
-from redqueen.report.export.problems import list_problems
+from redqueen.report.export.problems import ATTEMPTS, list_problems
 from redqueen.report.run_view import RunView
 from redqueen.tasks import stored_kind
 from redqueen.tasks.kind import TaskKind, load_problem
 from redqueen.tasks.prompts import stored_prompt_format
 
+log = logging.getLogger(__name__)
+
 UNKNOWN_LICENSE = "unknown"
 _PROBLEMS = """SELECT problem AS key, kind, payload, gold, features FROM problems
     WHERE world = :world AND step > 0 ORDER BY step, problem"""
+_PROPOSED = """SELECT DISTINCT problem FROM proposals
+    WHERE world = :world AND problem IS NOT NULL"""
 
 
 def list_questions(
@@ -37,6 +42,22 @@ def list_questions(
                 "difficulty_rating": known["difficulty_rating"],
                 "license": license_id,
             }
+
+
+def note_left_out(views: Iterable[RunView]) -> None:
+    """Say how many problems of these worlds teach nothing."""
+    found = left_out = 0
+    for view in views:
+        proposed = {key for (key,) in view.rows(_PROPOSED)}
+        found += len(proposed)
+        left_out += len(proposed - {key for key, n, k in view.rows(ATTEMPTS) if 0 < k < n})
+    if left_out:
+        log.info(
+            "%s of %s problems are left out: every attempt solved them, or none. `--all` keeps "
+            "them.",
+            f"{left_out:,}",
+            f"{found:,}",
+        )
 
 
 def nothing_to_learn(everything: bool) -> str:

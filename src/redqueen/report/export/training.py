@@ -8,10 +8,12 @@ from typing import Literal, get_args
 
 from redqueen.errors import ConfigError
 from redqueen.report.export.folder import check_empty, choose_world, fill
+from redqueen.report.export.model_cards import LEFT_OUT
 from redqueen.report.export.questions import (
     card_license,
     license_of,
     list_questions,
+    note_left_out,
     nothing_to_learn,
 )
 from redqueen.report.run_view import Run, open_views
@@ -138,9 +140,6 @@ of `redqueen`, which must be installed; it needs Linux.
 """
 
 
-_LEFT_OUT = " Those that every attempt solved, or none, are left out."
-
-
 def export_training(
     run: Run,
     out: str | Path,
@@ -165,8 +164,10 @@ def export_training(
             for row in list_questions(view, own_license, everything=everything)
         ]
         name, base = first.about.get("name", "") or first.name, first.about.get("base", "")
-    if not rows:
-        raise ConfigError(nothing_to_learn(everything))
+        if not rows:
+            raise ConfigError(nothing_to_learn(everything))
+        if not everything:
+            note_left_out(chosen)
     kinds = sorted({row["kind"] for row in rows} - set(KINDS))
     dashed = "redqueen-" + (re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "run")
     use = _USE[form].format(name=dashed) if form == "verifiers" else _USE[form]
@@ -184,7 +185,7 @@ def export_training(
             count=len(rows),
             use=use,
             license=card_license(own_license),
-            left_out="" if everything else _LEFT_OUT,
+            left_out="" if everything else f" {LEFT_OUT}",
         )
         (folder / "README.md").write_text(card, encoding="utf-8")
     return folder

@@ -87,7 +87,7 @@ def language_and_length(figures: Figures) -> Iterator[Finding]:
                 f"ASCII (first quarter: {percent(foreign[0])}): the language drifts.",
             )
         length = quarter_means(metric(figures, f"{stage}/length"))
-        if length and figures["steps_done"] >= 8 and length[0] and length[1] > 2.5 * length[0]:
+        if length and length[0] and length[1] > 2.5 * length[0]:
             yield warning(
                 "drift",
                 f"What {role}s write has grown from {length[0]:.0f} to {length[1]:.0f} tokens.",

@@ -34,14 +34,14 @@ def metric(figures: Figures, name: str) -> Line:
     return line
 
 
-def quarter_means(line: Line) -> tuple[float, float] | None:
-    """The means over the first and the last quarter."""
-    first, last = quarter_mean(line, "first"), quarter_mean(line, "last")
-    return None if first is None or last is None else (first, last)
-
-
 LEAST_STEPS = 8
 """In a shorter run members are still what they began as: the base."""
+
+
+def quarter_means(line: Line) -> tuple[float, float] | None:
+    """The means over the first and the last quarter; None where these are a step or two."""
+    first, last = quarter_mean(line, "first"), quarter_mean(line, "last")
+    return None if first is None or last is None or len(line) < LEAST_STEPS else (first, last)
 
 
 def tail_mean(line: Line) -> float | None:

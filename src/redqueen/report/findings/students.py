@@ -66,7 +66,7 @@ def _by_kind(figures: Figures, prefix: str) -> dict[str, tuple[float, float]]:
     means = {
         name.removeprefix(prefix): quarter_means(line)
         for name, line in figures["metrics"].items()
-        if name.startswith(prefix) and len(line) >= LEAST_STEPS
+        if name.startswith(prefix)
     }
     return {kind: pair for kind, pair in means.items() if pair is not None}
 

@@ -18,7 +18,7 @@ from redqueen.report.run_view import Line, quarter_mean
 
 
 def complexity(figures: Figures) -> Iterator[Finding]:
-    if figures["steps_done"] < 4:
+    if figures["steps_done"] < LEAST_STEPS:
         yield fact("race", "The run is too short for trends.")
         return
     index = quarter_means(figures["complexity_index"])

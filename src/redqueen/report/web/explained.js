@@ -137,6 +137,46 @@ const EXPLAINED = {
     "Slots are computed in blocks. For each block: the worker, machine and device that computes it, since when, and how often that has changed.",
     "Blocks are spread over all devices and stay where they are.",
     "Many moves: workers die or leave, and their blocks go to others. Devices of different sorts round differently, so that a run cannot be repeated exactly."],
+  "verdicts": [
+    "How often critics and judges are right about an answer. Execution decides, and they are trained on it.",
+    "Above the line of chance and above the grey bar: they look at the answer.",
+    "No better than the grey bar: always saying the same word would earn as much."],
+  "gains": [
+    "Students answer again after they have read a critique. How many more answers are correct then?",
+    "Above zero: the critiques help.",
+    "At zero they are ignored. Below zero, correct answers are given up for bad advice."],
+  "game-rewards": [
+    "What one reply in a game earns on average, for each role. Members are trained to increase it.",
+    "Lines rise, or stay level while the other roles get better.",
+    "A role stays at its lowest value: its replies cannot be read, or nothing it does is paid."],
+  "role-ratings": [
+    "TrueSkill for each role: a member gains where it earns more than others do in that role. It says nothing about other roles.",
+    "Members differ by more than their bands: some play this role better.",
+    "All bands overlap: nobody plays it better than the others."],
+  "transcripts": [
+    "One whole game of each sort: the problem, the attempts, and what was said about them.",
+    "What is said is about this answer: it names a line, a value or a case that you can check.",
+    "The same phrases whatever the answer is: the curves above then come from habit."],
+  "operators": [
+    "A mutation changes one parent, a crossover mixes two. What became of the children of each?",
+    "Children live long, gain rating and become parents themselves.",
+    "Most die at the next replacement: the operator destroys what it changes. With few children, all differences are chance."],
+  "most-common": [
+    "The forms that teachers write most often, once names, numbers and strings are left out, with an example of each.",
+    "Small shares, and examples that differ in idea.",
+    "One form is a tenth of all programs or more: teachers repeat what pays."],
+  "surface-drift": [
+    "What problems look like, at the start and at the end: lengths, names, constants, sorts of answers.",
+    "Shares stay where they were, and lengths grow slowly.",
+    "More trivial, shown or repeated answers: they can be guessed, so a higher solve rate says little."],
+  "people-rows": [
+    "What people did: problems they posed, vetoed, rated or answered, and what came of it.",
+    "What they posed is accepted, and solved by some attempts and not by others: students learn from it.",
+    "Most are rejected. The outcome says why."],
+  "preferred-teachers": [
+    "Which of two problems people would rather learn from, without seeing who wrote them, added up by teacher.",
+    "Teachers that people prefer earn well, too: what is paid is worth reading.",
+    "Those that earn most are not preferred: they are paid for problems nobody likes. Of a few comparisons, the order is chance."],
 };
 
 // What stands on every page, for who sees it for the first time.

@@ -99,7 +99,7 @@ function transcripts(view) {
   const attempt = (one) => html("div", { class: `attempt ${one.verdict}` },
     html("h4", {}, html("b", { text: visible(`${one.name}. attempt of ${one.student}`) }), visible(` · ${one.verdict}`)), block("text", one.text));
   const nodes = examples.map((one) => html("details", { class: "game" }, html("summary", { text: visible(`${one.game}, step ${one.step}`) }),
-    one.blocks.map(([label, text]) => block(visible(label), text)), one.attempts.map(attempt), one.turns.map(turn)));
+    one.blocks.map(([label, text]) => block(visible(label), text, one.kind)), one.attempts.map(attempt), one.turns.map(turn)));
   const note = "Of each game the last one that could be read best: the problem, the attempts it is about, and the first turn from each prompt. Verdicts are by execution.";
   return { title: "One game of each", note, node: html("div", { class: "transcripts" }, nodes) };
 }
@@ -244,7 +244,7 @@ function templateList(view) {
   const { programs, different, most_common: mostCommon } = view.templates;
   if (!mostCommon.length) return null;
   const note = `${count(different)} different templates in ${count(programs)} programs. An example of each of the most common:`;
-  const examples = mostCommon.map((one) => html("div", {}, html("b", { text: FORMATS.share(one.share) }), html("pre", { text: visible(one.program) })));
+  const examples = mostCommon.map((one) => html("div", {}, html("b", { text: FORMATS.share(one.share) }), html("pre", {}, pythonNodes(visible(one.program)))));
   return { title: "Most common templates", note, node: html("div", { class: "templates" }, examples) };
 }
 

@@ -117,7 +117,7 @@ function rateForm() {
       return;
     }
     pair.replaceChildren(...found.map((item, at) => html("div", { class: "side" },
-      ...item.blocks.map(([label, text]) => block(visible(label), text)),
+      ...item.blocks.map(([label, text]) => block(visible(label), text, item.kind)),
       html("button", { class: "main", type: "button", "data-problem": item.problem, text: "This one is better",
         onclick: async () => { if (await send("rate", { better: item.problem, worse: found[1 - at].problem }, status)) next(); } }))));
   }

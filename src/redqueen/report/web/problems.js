@@ -26,9 +26,13 @@ function splitReasoning(text) {
   return compact ? [compact[1].trim(), compact[2].trim()] : ["", text.trim()];
 }
 
-function block(title, text) {
+// Parts of problems about programs that are Python; messages and reasoning are prose.
+const PYTHON_BLOCKS = ["program", "input", "output", "gold", "answer", "input → output"];
+
+function block(title, text, kind = "") {
   if (text === "" || text === undefined || text === null) return null;
-  return html("div", { class: "block" }, html("h4", { text: title }), html("pre", { text: visible(text) }));
+  const isPython = kind.startsWith("code_") && PYTHON_BLOCKS.includes(title);
+  return html("div", { class: "block" }, html("h4", { text: title }), html("pre", {}, isPython ? pythonNodes(visible(text)) : visible(text)));
 }
 
 // Reasoning with the line marked that first contradicts execution, where that was looked at.
@@ -42,11 +46,11 @@ function reasoningBlock(text, departs) {
 const shownAnswer = (answer, verdict) =>
   (verdict === "malformed" || (answer.match(/^>>/gm) || []).length > 2 ? answer : answer.replace(/^>>\w+\n/, "").replace(/\n?>>end\s*$/, ""));
 
-function attemptNode([text, verdict, detail, reward, advantage, tokens, student, departs], at) {
+function attemptNode([text, verdict, detail, reward, advantage, tokens, student, departs], at, kind) {
   const [reasoning, answer] = splitReasoning(text);
   return html("div", { class: `attempt ${["correct", "wrong", "malformed"].includes(verdict) ? verdict : ""}` },
     html("h4", {}, html("b", { text: visible(`${at + 1}. ${verdict}`) }), visible(` · ${student}`), ` · reward ${reward} · advantage ${advantage} · ${tokens} tokens`),
-    reasoningBlock(reasoning, departs), block("answer", shownAnswer(answer, verdict)), detail ? html("p", { class: "note", text: visible(detail) }) : null);
+    reasoningBlock(reasoning, departs), block("answer", shownAnswer(answer, verdict), kind), detail ? html("p", { class: "note", text: visible(detail) }) : null);
 }
 
 function proposalNodes(item, view) {
@@ -54,10 +58,10 @@ function proposalNodes(item, view) {
   facts.push(...Object.entries(item.features || {}).map(([name, value]) => `${FEATURES[name] || name.replaceAll("_", " ")} ${value}`));
   const rejection = item.rejection === null ? null
     : html("p", { class: "rejected", text: visible(`rejected: ${item.rejection}${item.detail ? " – " + item.detail : ""}`) });
-  const attempts = (item.attempts || []).map(attemptNode);
+  const attempts = (item.attempts || []).map((one, at) => attemptNode(one, at, item.kind));
   const heading = attempts.length
     ? html("h4", { class: "attempts", text: `${attempts.length} attempts, ${FORMATS.share(item.solve_rate ?? 0)} correct` }) : null;
-  const body = (item.blocks || [["text", item.text]]).map(([label, text]) => block(visible(label), text));
+  const body = (item.blocks || [["text", item.text]]).map(([label, text]) => block(visible(label), text, item.kind));
   return [html("p", { class: "facts", text: visible(facts.join(" · ")) }), rejection, ...body, vetoButtons(item, DATA.views.indexOf(view)), heading, ...attempts].filter(Boolean);
 }
 
@@ -82,7 +86,35 @@ function isMatch(item) {
     (!filter.text || textOf(item).includes(filter.text));
 }
 
+// One problem of the beginning, one of the middle and one of the end of what matches, all of one kind: the commonest, unless one is chosen. Those that
+// were solved about half of the time come first, `turn` says how many of them to pass over.
+const TIMES = ["beginning", "middle", "end"];
+
+function threeTimes(items, turn) {
+  const problems = items.filter((item) => item.problem && item.blocks).sort((a, b) => a.step - b.step), counts = {};
+  for (const { kind } of problems) counts[kind] = (counts[kind] || 0) + 1;
+  const kind = Object.keys(counts).sort((a, b) => counts[b] - counts[a])[0];
+  const own = problems.filter((item) => item.kind === kind), size = Math.max(1, Math.floor(own.length / 10));
+  if (new Set(own.map((item) => item.step)).size < 3) return null;
+  const middle = Math.floor((own.length - size) / 2), balance = (item) => Math.abs((item.solve_rate ?? 1) - 0.5);
+  const parts = [own.slice(0, size), own.slice(middle, middle + size), own.slice(-size)];
+  return parts.map((part) => part.sort((a, b) => balance(a) - balance(b))[turn % part.length]);
+}
+
+function timesNode(items, turn, onMore) {
+  const chosen = threeTimes(items, turn);
+  if (!chosen) return null;
+  const solved = (item) => (item.solve_rate === null ? "not attempted" : `solved ${FORMATS.share(item.solve_rate)}`);
+  const columns = chosen.map((item, at) => html("div", { class: "side" },
+    html("h4", {}, html("b", { text: TIMES[at] }), visible(` · step ${item.step} · ${item.teacher} · ${item.kind} · ${solved(item)}`)),
+    ...item.blocks.map(([label, text]) => block(visible(label), text, item.kind))));
+  return html("div", { class: "card times" }, html("h3", { text: "Beginning, middle and end, side by side" }), html("div", { class: "pair" }, columns),
+    html("div", { class: "buttons" }, html("button", { type: "button", text: "Show three others", onclick: onMore })));
+}
+
 function problemBrowser(views) {
+  let turn = 0;
+  const times = html("div", {});
   let shown = PAGE_SIZE;
   if (filter.view >= views.length) filter.view = 0;
   const filters = html("form", { class: "filters", onsubmit: (event) => event.preventDefault() });
@@ -94,6 +126,7 @@ function problemBrowser(views) {
   function change(name, value) {
     filter[name] = value;
     shown = PAGE_SIZE;
+    turn = 0;
     if (name === "view") buildFilters();
     refresh();
   }
@@ -137,6 +170,10 @@ function problemBrowser(views) {
       html("em", { text: visible(outcome) }));
     return button;
   }
+  function compareTimes(matching) {
+    const more = () => { turn += 1; compareTimes(matching); };
+    times.replaceChildren(...[timesNode(matching, turn, more)].filter(Boolean));
+  }
   function refresh() {
     const matching = items().filter(isMatch).sort(ORDERS[filter.order][1]), total = views[filter.view].problems.total;
     const sampled = items().length < total
@@ -148,11 +185,12 @@ function problemBrowser(views) {
     list.replaceChildren(...matching.slice(0, shown).map(row));
     const more = () => { shown += PAGE_SIZE; refresh(); };
     if (matching.length > shown) list.append(html("button", { class: "more", text: "more", onclick: more }));
+    compareTimes(matching);
     if (!matching.length) list.append(html("p", { class: "note", text: "No proposal matches." }));
   }
 
   if (!isPhone) selected = items().find((item) => isSame(item, selected)) || null;
   buildFilters();
   refresh();
-  return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail));
+  return html("div", { class: "browser" }, filters, summary, html("div", { class: "panes" }, list, detail), times);
 }
