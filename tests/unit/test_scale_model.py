@@ -3,7 +3,7 @@
 import json
 import sqlite3
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
@@ -58,8 +58,10 @@ def test_skewed_blocks_make_workers_wait_for_the_slowest() -> None:
 
 def test_blocks_that_are_trained_on_are_exchanged_until_workers_are_even() -> None:
     waiting = StepModel((Phase("sample", 1.0, 0.5),), 0.0, 8)
-    exchanged = StepModel((Phase("accumulate 1", 1.0, 0.5),), 0.0, 8)
+    exchanged = StepModel((Phase("accumulate 1", 1.0, 0.5),), 0.0, 8, move_s=0.01)
     assert predict(exchanged, 2, 64).efficiency > 0.97 > predict(waiting, 2, 64).efficiency
+    heavy = replace(exchanged, move_s=10.0)
+    assert predict(heavy, 2, 64).step_s > 1.02 * predict(exchanged, 2, 64).step_s, "none moves"
     alone, as_many = predict(exchanged, 8, 64), predict(waiting, 8, 64)
     assert alone.step_s == pytest.approx(as_many.step_s), "a block a worker: nothing to exchange"
 
@@ -133,7 +135,7 @@ def test_steps_of_several_workers_are_compared_one_by_one() -> None:
         return Arm(workers, frozenset(range(cores)), steps, [0.01] * 3, "digest")
 
     arms = {1: arm(1, 1, 4.0, 8.0, 4.0), 2: arm(2, 2, 2.0, 4.0, 9.0)}
-    _, (alone, two) = compare(Played(arms, together=1.0, others=0.0))
+    _, (alone, two) = compare(Played(arms, together=1.0, move_s=0.01, others=0.0))
     assert alone.speedup == 1 and two.speedup == 2
     assert two.step_s == pytest.approx(alone.step_s / 2) and two.same_records
     assert abs(alone.error_frac) < 0.05

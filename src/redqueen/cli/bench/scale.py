@@ -162,7 +162,8 @@ def compare(played: Played) -> tuple[StepModel, tuple[Measured, ...]]:
     """A model from the steps with one worker, and what it says about all of them. Steps are paired:
     the same step of every study has the same work."""
     alone = played.arms[1]
-    model = fit(alone.steps, BLOCK_MEMBERS, median(alone.ledger_s), played.together)
+    ledger_s = median(alone.ledger_s)
+    model = fit(alone.steps, BLOCK_MEMBERS, ledger_s, played.together, played.move_s)
     mean = fmean(alone.seconds)
     rows = []
     for arm in played.arms.values():

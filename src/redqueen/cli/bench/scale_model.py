@@ -3,7 +3,7 @@ workers with so many members, and what keeps it from being faster.
 
 An engine call of a step ends when its slowest worker has done its blocks, one after another; blocks
 differ, because completions differ in length. Before training lengths are known, and blocks are
-exchanged so that all workers have about as much to do. On machines whose workers share cores a call
+exchanged where that saves more than it takes. On machines whose workers share cores a call
 takes at least the CPU seconds of all, over the cores, and cores that are all busy are slower than
 one alone. What the driver does between the calls is done by one process, whatever the number of
 workers: that is where the curve bends in the end. A part of it, such as the transaction of a step,
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from redqueen.engine.blocks.balance import even_out, longest
+from redqueen.engine.blocks.balance import Balancer, longest
 from redqueen.engine.blocks.crew import spread
 
 _DRAWS = 200
@@ -53,6 +53,8 @@ class StepModel:
     """Seconds of a step that do not depend on the number of blocks."""
     together: float = 1.0
     """Where workers share a machine's cores: seconds of a block beside others, against alone."""
+    move_s: float | None = None
+    """Seconds that a block takes from one worker to another; where nobody knows, none moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ def fit(
     block_members: int,
     fixed_s: float = 0.0,
     together: float = 1.0,
+    move_s: float | None = None,
 ) -> StepModel:
     """From steps of one worker: seconds of each, and its engine calls. Calls of one name are apart:
     all workers wait at the end of each. A call of a single block is not divided among workers, and
@@ -105,6 +108,7 @@ def fit(
         block_members,
         fixed_s,
         together,
+        move_s,
     )
 
 
@@ -161,7 +165,7 @@ def _simulate(
         for _ in range(_DRAWS):
             seconds = {block: _draw(rng, phase) * slower for block in range(blocks)}
             known = phase.name.startswith("accumulate")
-            slowest.append(longest(seconds, even_out(seconds, places) if known else places))
+            slowest.append(_longest(seconds, places, model.move_s if known else None))
             work = sum(seconds.values()) + phase.beside_s * blocks * slower
             shared.append(work / cores if cores else 0.0)
         took = fmean(max(pair) for pair in zip(slowest, shared, strict=True))
@@ -173,6 +177,17 @@ def _simulate(
         lost["cores"] += max(0.0, took - fmean(slowest))
         total += took + phase.driver_s * blocks
     return total, lost
+
+
+def _longest(
+    seconds: Mapping[int, float], places: Mapping[int, int], move_s: float | None
+) -> float:
+    """Of the slowest worker, after blocks have been exchanged where that is worth it."""
+    if move_s is None:
+        return longest(seconds, places)
+    better = Balancer(bytes_each=move_s, bytes_per_s=1.0, token_s=1.0).place(seconds, places)
+    moved = sum(better[block] != worker for block, worker in places.items())
+    return longest(seconds, better) + (moved * move_s if moved else 0.0)
 
 
 def _draw(rng: random.Random, phase: Phase) -> float:

@@ -71,6 +71,8 @@ class Played:
     """By number of workers."""
     together: float
     """Seconds of a block while all cores compute, against one that is computed alone."""
+    move_s: float | None
+    """Seconds of a block's move from one worker to another."""
     others: float
     """Cores that other programs used meanwhile."""
 
@@ -102,7 +104,9 @@ def play(counts: Sequence[int], steps: int, most_s: float, settings: Sequence[st
         others = load.others()
         for arm in arms.values():
             arm.records = digest(runs[arm.workers].folder)
-    return Played(arms, together, others)
+        engines = [run.engine for run in runs.values() if _workers(run) > 1]
+        moves = [one.balancer.move_s for one in engines if isinstance(one, BlockEngine)]
+    return Played(arms, together, min(moves, default=None), others)
 
 
 @contextmanager

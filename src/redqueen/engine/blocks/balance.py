@@ -53,12 +53,17 @@ class Balancer:
     token_s: float = 0.0
     """Seconds of a token; before the first call nothing is moved."""
 
-    def place(self, tokens: Mapping[int, int], places: Mapping[int, int]) -> Mapping[int, int]:
+    @property
+    def move_s(self) -> float:
+        """Seconds of one block's move."""
+        return self.bytes_each / self.bytes_per_s
+
+    def place(self, tokens: Mapping[int, float], places: Mapping[int, int]) -> Mapping[int, int]:
         """Where the blocks should be for a call with so many tokens of each."""
         better = even_out(tokens, places)
         moved = sum(better[block] != worker for block, worker in places.items())
         saved = (longest(tokens, places) - longest(tokens, better)) * self.token_s
-        takes = moved * self.bytes_each / self.bytes_per_s
+        takes = moved * self.move_s
         return better if saved > WORTH * takes else places
 
     def trained(self, tokens: Mapping[int, int], seconds: Mapping[int, float]) -> None:

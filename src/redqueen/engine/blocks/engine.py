@@ -63,7 +63,7 @@ class BlockEngine:
         self.layout, self.tokenizer, self.saving = layout, tokenizer, saving
         self._crew, self._redo = Crew(len(layout.sizes), workers, recruit), redo or RedoLog()
         # weights, gradients and two moments
-        self._balancer = Balancer(16.0 * layout.largest * self.parameters_each)
+        self.balancer = Balancer(16.0 * layout.largest * self.parameters_each)
         self.watch: Watch | None = None
         self._saved: Names = {}
         self._with_gradients: set[int] = set()
@@ -159,16 +159,16 @@ class BlockEngine:
         if len(self.workers) > 1:
             self._balance(tokens)
         stats = self._run(calls)
-        self._balancer.trained(tokens, self._crew.seconds)
+        self.balancer.trained(tokens, self._crew.seconds)
         return _merge([self._with_slots(block, stats[block]) for block in calls])
 
     def _balance(self, tokens: Mapping[int, int]) -> None:
         before = self._crew.places
-        places = self._balancer.place(tokens, before)
+        places = self.balancer.place(tokens, before)
         if blocks := sum(worker != before[block] for block, worker in places.items()):
             started = time.monotonic()
             size = self._crew.move(places)
-            self._balancer.moved(size, blocks, time.monotonic() - started)
+            self.balancer.moved(size, blocks, time.monotonic() - started)
 
     def _with_slots(self, block: int, stats: TrainStats) -> TrainStats:
         first = self.layout.firsts[block]
