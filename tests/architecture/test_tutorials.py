@@ -138,6 +138,8 @@ class Tutorial:
             given = {word.partition("=")[0] for word in words}
             own = (f"{name}={value}" for name, value in CHEAP.items() if name not in given)
             words += [word for setting in (*own, "steps=1") for word in ("--set", setting)]
+        if words[0] == "export" and "--problems" in words:
+            words.append("--all")  # two attempts at two problems may leave none that is solved once
         if words[0] == "serve" and "--port" not in words:
             words += ["--port", str(self.port)]
         for option, least in (("--limit", "2"), ("--steps", "2")):

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 from redqueen import __version__
 from redqueen.config.machine import check_cores
@@ -251,15 +250,6 @@ def read_arms(folder: Path) -> list[Arm]:
             ",".join(sorted({path.partition(":")[0].partition(".")[0] for path in paths})),
         )
     return [(row["arm"], validate(own)) for row, own in zip(rows, settings, strict=True)]
-
-
-def outside_changes(unsafe: bool) -> dict[str, Any]:
-    """Settings of a run that is measured, by whoever measures it: what its maker says of walls and
-    of clusters to join does not count."""
-    return {
-        "sandbox": {"unsafe": unsafe, "without": (), "address": "local"},
-        "engine": {"address": "local"},
-    }
 
 
 def read_fingerprint(folder: Path) -> str:

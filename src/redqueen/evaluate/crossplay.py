@@ -18,13 +18,13 @@ from redqueen.config.schema import Config
 from redqueen.core.build import (
     open_engine,
     open_ports,
-    outside_changes,
     read_arms,
     read_fingerprint,
 )
 from redqueen.core.pipeline import Ports
 from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
+from redqueen.evaluate.outside import outside_changes
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import about_of, open_to_read
 from redqueen.models.peft_io import load_adapter

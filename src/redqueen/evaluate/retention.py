@@ -19,7 +19,6 @@ from redqueen.config.schema import Config
 from redqueen.core.build import (
     open_engine,
     open_ports,
-    outside_changes,
     read_arms,
     read_fingerprint,
 )
@@ -27,6 +26,7 @@ from redqueen.core.state import StepState
 from redqueen.core.step import play_step
 from redqueen.core.world import new_world
 from redqueen.errors import ConfigError, unknown
+from redqueen.evaluate.outside import outside_changes
 from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.evaluate.statistics import mean, welch_detectable, welch_difference
 from redqueen.ledger.members import newest_checkpoint, saved_members

@@ -90,8 +90,9 @@ def export_soup(
       default is their mean, truncated to their rank.
     - `merged`: full weights instead of an adapter.
     - `world`: which world of a study.
-    - `base`: where the run's base is now, if it moved.
-    - `portable`: the adapter's config has the base's name only, and no place on this machine.
+    - `base`: where the base is, for the adapter's config, or to load it from if it moved.
+    - `portable`: for other machines, so that an adapter names a base that is on the hub, or `base`.
+    - `license_id`: of the weights; by default the base's, where its card has one.
     """
     from redqueen.core.build import read_arms
     from redqueen.evaluate.saved_adapters import load_adapters
