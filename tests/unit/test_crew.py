@@ -187,7 +187,9 @@ def test_blocks_move_only_where_that_saves_more_than_it_takes() -> None:
     assert balancer.place(tokens, places) is places, "nobody knows yet how long a token takes"
     balancer.trained(tokens, {block: count / 1000 for block, count in tokens.items()})
     assert balancer.place(tokens, places) is places, "0.7 s saved, 0.4 s of moves"
-    balancer.moved(sizes=2 * 10**7, blocks=2, seconds=0.01)
+    balancer.moved(size=0, blocks=2, seconds=0.01)
+    assert balancer.place(tokens, places) is places, "what was restored says nothing of moves"
+    balancer.moved(size=2 * 10**7, blocks=2, seconds=0.01)
     assert longest(tokens, balancer.place(tokens, places)) == 1000
 
 

@@ -71,6 +71,7 @@ class Balancer:
         if total:
             self.token_s = sum(seconds.values()) / total
 
-    def moved(self, sizes: int, blocks: int, seconds: float) -> None:
-        if blocks and seconds:
-            self.bytes_each, self.bytes_per_s = sizes / blocks, sizes / seconds
+    def moved(self, size: int, blocks: int, seconds: float) -> None:
+        """So many blocks, of this size together. Blocks that the redo log restores have none."""
+        if size and seconds:
+            self.bytes_each, self.bytes_per_s = size / blocks, size / seconds
