@@ -15,16 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from redqueen.config.schema import Config
-from redqueen.core.build import (
-    open_engine,
-    open_ports,
-    read_arms,
-    read_fingerprint,
-)
+from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
 from redqueen.core.pipeline import Ports
 from redqueen.engine.text_sampler import TextRequest
 from redqueen.errors import ConfigError
-from redqueen.evaluate.outside import outside_changes
+from redqueen.evaluate.untrusted import untrusted_overrides
 from redqueen.ledger.snapshots import Snapshot, snapshots
 from redqueen.ledger.store import about_of, open_to_read
 from redqueen.models.peft_io import load_adapter
@@ -95,7 +90,7 @@ def crossplay(
     allows it, whatever the run says."""
     taken = read_snapshots(folder)
     steps = [snapshot.step for snapshot in taken]
-    changes = outside_changes(unsafe)
+    changes = untrusted_overrides(unsafe)
     changes |= {} if device is None else {"device": device}
     arms = [(arm, config.with_settings(**changes)) for arm, config in read_arms(folder)]
     configs = [config for _, config in arms]

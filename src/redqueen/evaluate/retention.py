@@ -16,19 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from redqueen.config.schema import Config
-from redqueen.core.build import (
-    open_engine,
-    open_ports,
-    read_arms,
-    read_fingerprint,
-)
+from redqueen.core.build import open_engine, open_ports, read_arms, read_fingerprint
 from redqueen.core.state import StepState
 from redqueen.core.step import play_step
 from redqueen.core.world import new_world
 from redqueen.errors import ConfigError, unknown
-from redqueen.evaluate.outside import outside_changes
 from redqueen.evaluate.saved_adapters import load_adapters
 from redqueen.evaluate.statistics import mean, welch_detectable, welch_difference
+from redqueen.evaluate.untrusted import untrusted_overrides
 from redqueen.ledger.members import newest_checkpoint, saved_members
 from redqueen.ledger.run_reader import open_run
 from redqueen.records import Member
@@ -102,7 +97,7 @@ def retention(
         fixed={"problems": problems},
         evolve={"every": 0, "hall_of_fame": {"size": 0}},
         match={"scheme": "pfsp"},
-        **outside_changes(unsafe),
+        **untrusted_overrides(unsafe),
     )
     adapters = [
         breed(

@@ -12,7 +12,6 @@ does not grow with the members either.
 
 import math
 import random
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
@@ -155,7 +154,6 @@ def _simulate(
     rng = random.Random(f"{workers} {blocks}")
     used = min(workers, blocks)
     places = spread(blocks, range(used), {})
-    most_blocks = max(Counter(places.values()).values())
     driver = model.driver_s * blocks + model.fixed_s
     slower = model.together if cores and used > 1 else 1.0
     lost = {"driver": driver, "slowest worker": 0.0, "blocks": 0.0, "cores": 0.0}
@@ -170,7 +168,7 @@ def _simulate(
             shared.append(work / cores if cores else 0.0)
         took = fmean(max(pair) for pair in zip(slowest, shared, strict=True))
         even = phase.block_s * blocks / workers
-        most = phase.block_s * most_blocks
+        most = phase.block_s * math.ceil(blocks / used)
         lost["driver"] += phase.driver_s * blocks
         lost["blocks"] += most - even
         lost["slowest worker"] += max(0.0, fmean(slowest) - most)
